@@ -1,0 +1,40 @@
+# Two commands do all the set-up: `make demo` and `make test`. Nothing outside this folder is touched.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
+
+.PHONY: demo test test-all bench docs lint clean
+
+.venv/.demo: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) -e '.[all]'
+	@touch $@
+
+.venv/.dev: .venv/.demo
+	$(PIP) -e '.[dev,docs]'
+	@touch $@
+
+demo: .venv/.demo
+	$(BIN)/vicinal demo --out demo
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/mkdocs build --strict --quiet --site-dir site
+
+test-all: .venv/.dev
+	$(BIN)/python -m pytest -m slow -n 2
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/core.py
+
+docs: .venv/.dev
+	$(BIN)/mkdocs build --strict --site-dir site
+
+clean:
+	rm -rf .venv site demo build dist

@@ -1,0 +1,107 @@
+"""vicinal: prediction sets and intervals, exact in finite samples and as small as the neighborhood allows.
+
+Names are imported when they are first used, so that `import vicinal` is quick and needs no optional dependency.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vicinal import datasets as datasets
+    from vicinal import errors as errors
+    from vicinal.calibration import Exact as Exact
+    from vicinal.calibration import Guarantee as Guarantee
+    from vicinal.calibration import LeaveOneOut as LeaveOneOut
+    from vicinal.calibration import Neighbors as Neighbors
+    from vicinal.calibration import PaperLiteral as PaperLiteral
+    from vicinal.calibration import Split as Split
+    from vicinal.calibration import SplitReference as SplitReference
+    from vicinal.errors import VicinalError as VicinalError
+    from vicinal.estimators import NeighborhoodClassifier as NeighborhoodClassifier
+    from vicinal.estimators import NeighborhoodRegressor as NeighborhoodRegressor
+    from vicinal.localizers import Ball as Ball
+    from vicinal.localizers import Exponential as Exponential
+    from vicinal.localizers import Uniform as Uniform
+    from vicinal.metrics import Evaluation as Evaluation
+    from vicinal.metrics import evaluate as evaluate
+    from vicinal.naive import naive_sets as naive_sets
+    from vicinal.neighbors import ExactSearch as ExactSearch
+    from vicinal.outputs import ClassificationOutputs as ClassificationOutputs
+    from vicinal.outputs import ModelOutputs as ModelOutputs
+    from vicinal.outputs import RegressionOutputs as RegressionOutputs
+    from vicinal.predictor import Explanation as Explanation
+    from vicinal.predictor import IntervalPredictor as IntervalPredictor
+    from vicinal.predictor import SetPredictor as SetPredictor
+    from vicinal.predictor import calibrate as calibrate
+    from vicinal.probabilities import TemperatureScaling as TemperatureScaling
+    from vicinal.regions import PredictionIntervals as PredictionIntervals
+    from vicinal.regions import PredictionSets as PredictionSets
+    from vicinal.scores import APS as APS
+    from vicinal.scores import CQR as CQR
+    from vicinal.scores import LAC as LAC
+    from vicinal.scores import RAPS as RAPS
+    from vicinal.scores import AbsoluteResidual as AbsoluteResidual
+    from vicinal.scores import NeverEmpty as NeverEmpty
+    from vicinal.scores import ScaledResidual as ScaledResidual
+    from vicinal.splitting import split_rows as split_rows
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "APS": "scores",
+    "AbsoluteResidual": "scores",
+    "Ball": "localizers",
+    "CQR": "scores",
+    "ClassificationOutputs": "outputs",
+    "Evaluation": "metrics",
+    "Exact": "calibration",
+    "ExactSearch": "neighbors",
+    "Explanation": "predictor",
+    "Exponential": "localizers",
+    "Guarantee": "calibration",
+    "IntervalPredictor": "predictor",
+    "LAC": "scores",
+    "LeaveOneOut": "calibration",
+    "ModelOutputs": "outputs",
+    "NeighborhoodClassifier": "estimators",
+    "NeighborhoodRegressor": "estimators",
+    "Neighbors": "calibration",
+    "NeverEmpty": "scores",
+    "PaperLiteral": "calibration",
+    "PredictionIntervals": "regions",
+    "PredictionSets": "regions",
+    "RAPS": "scores",
+    "RegressionOutputs": "outputs",
+    "ScaledResidual": "scores",
+    "SetPredictor": "predictor",
+    "Split": "calibration",
+    "SplitReference": "calibration",
+    "TemperatureScaling": "probabilities",
+    "Uniform": "localizers",
+    "VicinalError": "errors",
+    "calibrate": "predictor",
+    "evaluate": "metrics",
+    "naive_sets": "naive",
+    "split_rows": "splitting",
+}
+_MODULES = ("datasets", "errors")
+
+__all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604  a tested list
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        value: object = getattr(import_module(f"vicinal.{_HOMES[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"vicinal.{name}")
+    else:
+        msg = f"module 'vicinal' has no attribute {name!r}"
+        raise AttributeError(msg)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

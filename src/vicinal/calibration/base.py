@@ -1,0 +1,112 @@
+"""What every method shares: scored rows in, a calibration out, and what it promises."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._arrays import Floats, Ints, Reals
+from vicinal.calibration.promises import Guarantee
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
+from vicinal.outputs import ModelOutputs
+from vicinal.quantiles import Coverage
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows with their representation, the score of their target, and the target."""
+
+    representations: Reals  # (n, d)
+    scores: Floats  # (n,)
+    targets: Ints | Floats  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, rows: Ints) -> ScoredRows:
+        return ScoredRows(self.representations[rows], self.scores[rows], self.targets[rows])
+
+
+Scorer: TypeAlias = Callable[[ModelOutputs, ArrayLike], ScoredRows]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """The neighbors of one point, nearest first."""
+
+    rows: Ints  # (k,) row numbers among the calibration rows, or among the reference rows given apart
+    distances: Floats  # (k,)
+    weights: Floats  # (k,) summing to one
+    scores: Floats  # (k,)
+    targets: Ints | Floats  # (k,)
+    everyone: bool  # the ball was empty, and everyone stands in
+
+    @property
+    def effective_size(self) -> float:
+        """Number of equal weights that would vary as little: 1 / sum of squared weights."""
+        return float(1.0 / np.sum(self.weights**2)) if len(self.weights) else 0.0
+
+
+class Calibration(ABC):
+    """Calibrated arrays; one serves every coverage."""
+
+    @property
+    @abstractmethod
+    def n_ranked(self) -> int:
+        """Number of rows whose pairs (rank, score) a new pair is compared with."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int | None:
+        """Number of columns a representation must have; None where none is needed."""
+
+    @abstractmethod
+    def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
+        """Return the largest accepted score of each row at each coverage, (n, coverages)."""
+
+    @abstractmethod
+    def p_values(self, representations: Reals, scores: Floats) -> Floats:
+        """Return the p-value of each candidate score of each row, (n, candidates) as `scores`."""
+
+    @abstractmethod
+    def neighbors(self, representation: Reals) -> Neighbors:
+        """Return the neighbors of one point, given as (1, d)."""
+
+    @abstractmethod
+    def global_threshold(self, coverage: Coverage) -> float:
+        """Return the threshold of Split on the ranked rows: what there would be without a neighborhood."""
+
+    @abstractmethod
+    def guarantee(self, coverage: Coverage) -> Guarantee:
+        """Return what is promised at this coverage."""
+
+    @property
+    @abstractmethod
+    def empty_neighborhoods(self) -> int:
+        """Number of calibration rows whose ball was empty, so that everyone stood in."""
+
+
+class Method(ABC):
+    """A way to calibrate: a frozen configuration; work and result are in `calibrate`."""
+
+    @abstractmethod
+    def needs_representations(self, localizer: Localizer | None) -> bool:
+        """Return whether rows must come with representations."""
+
+    @abstractmethod
+    def calibrate(
+        self,
+        rows: ScoredRows,
+        localizer: Localizer | None,
+        search: ExactSearch,
+        scorer: Scorer,
+        *,
+        progress: str | None,
+    ) -> Calibration:
+        """Calibrate on scored rows; `scorer` scores rows that the method brings itself."""

@@ -1,0 +1,150 @@
+"""Exact: the test point joins the calibration rows, and all n + 1 local ranks are taken anew for each candidate score.
+
+Guarantee: with the test point's true score, the n + 1 pairs (R_i, V_i) are one symmetric function of the n + 1 rows,
+so the place of the last among them is uniform, and it is among the m smallest with probability m / (n + 1) exactly
+where scores have no ties, at least that where they have. Symmetry needs rules without row numbers: rows tied at the
+k-th distance all belong, and the search must be exact.
+
+A candidate v belongs to the answer where fewer than m calibration pairs lie below the test pair. Adding the point
+changes only the rows it comes near, and v enters their rank only through [v < V_i]: two possible ranks a row, from
+stored sums. The condition is monotone in v, so the largest v is found by bisection over the distinct scores and the
+gaps between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vicinal._arrays import Floats, Reals
+from vicinal.calibration.base import Calibration, Method, Neighbors, ScoredRows, Scorer
+from vicinal.calibration.plugged import ReferenceRows
+from vicinal.calibration.promises import FiniteSample, Guarantee
+from vicinal.kernels.distances import Panel
+from vicinal.kernels.exact import Joined, join_sums, joined_counts, joined_thresholds
+from vicinal.kernels.ranks import Rule
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
+from vicinal.quantiles import Coverage
+
+PROMISE = FiniteSample(
+    "Exact",
+    "the test point joins the calibration rows, and the local ranks of all of them are symmetric in the rows.",
+    beta=False,
+)
+
+
+@dataclass(frozen=True)
+class Exact(Method):
+    """Localized and exact in finite samples: the default.
+
+    >>> Exact()
+    Exact()
+    """
+
+    def needs_representations(self, localizer: Localizer | None) -> bool:
+        """Return whether distances count."""
+        return localizer is not None and localizer.needs_distances()
+
+    def calibrate(
+        self,
+        rows: ScoredRows,
+        localizer: Localizer | None,
+        search: ExactSearch,
+        scorer: Scorer,
+        *,
+        progress: str | None,
+    ) -> ExactCalibration:
+        """Store, for every row, the sums from which it is ranked again when a point joins."""
+        del scorer
+        assert localizer is not None  # noqa: S101  refused at the door
+        rule = localizer.checked_rule(len(rows) - 1)
+        reference = ReferenceRows.of(rows)
+        distinct, places = np.unique(reference.scores, return_inverse=True)
+        joined = _empty_sums(2 * places.astype(np.int64))
+        representations = reference.rows.rows[: len(rows)]
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            join_sums(panel, rule, joined.codes, first, start, stop, joined)
+
+        search.over_rows(reference.rows, representations, work, progress=progress)
+        return ExactCalibration(reference, joined._replace(sorted_keys=np.sort(joined.keys)), distinct, rule, search)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactCalibration(Calibration):
+    """Calibration rows in score order with their stored sums."""
+
+    reference: ReferenceRows
+    joined: Joined
+    distinct: Floats  # (u,) distinct scores, ascending
+    rule: Rule
+    search: ExactSearch
+
+    @property
+    def n_ranked(self) -> int:
+        """Number of ranked rows."""
+        return len(self.joined.codes)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of a representation."""
+        return self.reference.rows.width
+
+    def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
+        """Return the largest accepted score of each row at each coverage, (n, coverages)."""
+        orders = np.array([PROMISE.order(coverage, self.n_ranked) for coverage in coverages])
+        out = np.empty((len(representations), len(coverages)))
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            joined_thresholds(panel, self.rule, self.joined, self.distinct, orders, start, stop, out[first:])
+
+        self.search.over_rows(self.reference.rows, representations, work, progress=progress)
+        return out
+
+    def p_values(self, representations: Reals, scores: Floats) -> Floats:
+        """Return the p-value of each candidate score of each row."""
+        below = np.empty(scores.shape, np.int64)
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            joined_counts(panel, self.rule, self.joined, self.distinct, scores[first:], start, stop, below[first:])
+
+        self.search.over_rows(self.reference.rows, representations, work)
+        return PROMISE.p_values(below, self.n_ranked)
+
+    def neighbors(self, representation: Reals) -> Neighbors:
+        """Return the neighbors of one point."""
+        return self.reference.neighbors(self.search, self.rule, representation)
+
+    def global_threshold(self, coverage: Coverage) -> float:
+        """Return the threshold of Split on the same rows."""
+        return float(self.reference.scores[PROMISE.order(coverage, self.n_ranked) - 1])
+
+    def guarantee(self, coverage: Coverage) -> Guarantee:
+        """Return what is promised."""
+        return PROMISE.guarantee(coverage, self.reference.scores)
+
+    @property
+    def empty_neighborhoods(self) -> int:
+        """Number of calibration rows whose ball was empty."""
+        return int(self.joined.alone.sum()) if self.rule.radius2 >= 0 else 0
+
+
+def _empty_sums(codes: np.ndarray) -> Joined:
+    n = len(codes)
+    floats = [np.empty(n) for _ in range(6)]
+    return Joined(
+        codes=codes,
+        reach2=floats[0],
+        nearest=floats[1],
+        near_count=np.empty(n, np.int64),
+        near_below=floats[2],
+        near_above=floats[3],
+        shell_below=floats[4],
+        shell_above=floats[5],
+        keys=np.empty(n, np.int64),
+        sorted_keys=np.empty(0, np.int64),
+        alone=np.empty(n, np.bool_),
+    )

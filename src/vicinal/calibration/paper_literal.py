@@ -1,0 +1,82 @@
+"""The paper to the letter (Algorithm 2): every point counts among its own neighbors.
+
+A row's neighbors are itself, with weight exp(0) = 1, and its k - 1 nearest others; the test point likewise, its own
+atom lying above every candidate. alpha-tilde is the largest with a share of at least c of the calibration scores
+within their own quantile, which is the ceil(c n)-th smallest rank; ties in rank are not broken.
+
+Guarantee: none. The share is over n, not n + 1, ties in rank raise coverage, and a threshold is infinite where too
+many rows top their own neighborhood. Kept to reproduce and to compare.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vicinal._arrays import Floats, Ints
+from vicinal.calibration.base import Method, ScoredRows, Scorer
+from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among
+from vicinal.calibration.promises import Guarantee, Promise, no_guarantee
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
+from vicinal.quantiles import Coverage, exact_coverage, sorted_pairs
+
+
+@dataclass(frozen=True)
+class PaperLiteral(Method):
+    """Algorithm 2 of the paper as printed: no guarantee, kept for comparison.
+
+    >>> PaperLiteral()
+    PaperLiteral()
+    """
+
+    def needs_representations(self, localizer: Localizer | None) -> bool:
+        """Return whether distances count."""
+        return localizer is not None and localizer.needs_distances()
+
+    def calibrate(
+        self,
+        rows: ScoredRows,
+        localizer: Localizer | None,
+        search: ExactSearch,
+        scorer: Scorer,
+        *,
+        progress: str | None,
+    ) -> PluggedCalibration:
+        """Rank every row among itself and its neighbors."""
+        del scorer
+        assert localizer is not None  # noqa: S101  refused at the door
+        rule = localizer.checked_rule(len(rows))._replace(own_weight=1.0)
+        reference = ReferenceRows.of(rows)
+        ordered = rows[reference.numbers]
+        ranks, _ = ranks_among(reference, ordered, np.arange(len(rows)), rule, search, progress)
+        # Ties in rank are not broken: a score of +inf beside every rank lets none of them count as below.
+        return PluggedCalibration(
+            reference,
+            *sorted_pairs(ranks, np.full(len(rows), np.inf)),
+            ordered.scores,
+            rule,
+            search,
+            PaperPromise(),
+            0,
+        )
+
+
+@dataclass(frozen=True)
+class PaperPromise(Promise):
+    """Shares over n, as printed."""
+
+    def order(self, coverage: Coverage, n: int) -> int:
+        """Return ceil(c n)."""
+        return math.ceil(exact_coverage(coverage) * n)
+
+    def p_values(self, below: Ints, n: int) -> Floats:
+        """Return #{ranks not below} / n, so that a label belongs where this exceeds (n - ceil(c n)) / n."""
+        return (n - below) / n
+
+    def guarantee(self, coverage: Coverage, scores: Floats) -> Guarantee:
+        """Return the absence of a guarantee."""
+        why = "its share is over n, not n + 1, and every point counts among its own neighbors."
+        return no_guarantee("PaperLiteral", coverage, self.order(coverage, len(scores)), scores, why)

@@ -1,0 +1,147 @@
+"""Plug-in calibration, shared by SplitReference, LeaveOneOut and PaperLiteral.
+
+Reference rows give every point its neighbors; ranked rows give the sorted pairs (rank, score). The level at a
+coverage is one of those pairs, and a test point accepts a score v where its pair (R(v), v) is not above the level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from vicinal._arrays import Bools, Floats, Ints, Reals
+from vicinal.calibration.base import Calibration, Neighbors, ScoredRows
+from vicinal.calibration.promises import Guarantee, Promise
+from vicinal.kernels.distances import Panel
+from vicinal.kernels.ranks import (
+    Plugged,
+    Rule,
+    listed_neighbors,
+    own_ranks,
+    plugged_counts,
+    plugged_thresholds,
+)
+from vicinal.neighbors import ExactSearch, Reference
+from vicinal.quantiles import Coverage
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceRows:
+    """Rows that can be neighbors, in score order."""
+
+    rows: Reference
+    scores: Floats  # (n,) ascending
+    targets: Ints | Floats  # (n,)
+    numbers: Ints  # (n,) where each row stood before sorting
+
+    @classmethod
+    def of(cls, rows: ScoredRows) -> ReferenceRows:
+        """Sort rows by score."""
+        by_score = np.argsort(rows.scores, kind="stable")
+        return cls(
+            Reference.of(rows.representations, by_score), rows.scores[by_score], rows.targets[by_score], by_score
+        )
+
+    def neighbors(self, search: ExactSearch, rule: Rule, representation: Reals) -> Neighbors:
+        """Return the neighbors of one point, given as (1, d), nearest first."""
+        _, panel = next(search.panels(self.rows, representation))
+        found = cast("tuple[Ints, Floats, Floats, bool]", listed_neighbors(panel, rule, 0))
+        who, squared, weights, everyone = found
+        nearest_first = np.argsort(squared, kind="stable")
+        chosen = who[nearest_first]
+        return Neighbors(
+            rows=self.numbers[chosen],
+            distances=np.sqrt(squared[nearest_first]),
+            weights=weights[nearest_first] / (weights.sum() + rule.own_weight),
+            scores=self.scores[chosen],
+            targets=self.targets[chosen],
+            everyone=bool(everyone),
+        )
+
+
+def ranks_among(
+    reference: ReferenceRows, rows: ScoredRows, own: Ints, rule: Rule, search: ExactSearch, progress: str | None
+) -> tuple[Ints, Bools]:
+    """Return the rank of each row's own score among its reference neighbors, and whose ball was empty, (n,) each.
+
+    `own` holds each row's place among the reference rows, which is left out, or -1.
+    """
+    ranks, empty = np.empty(len(rows), np.int64), np.empty(len(rows), np.bool_)
+    first_tied = np.searchsorted(reference.scores, rows.scores, side="left")
+
+    def work(panel: Panel, first: int, start: int, stop: int) -> None:
+        own_ranks(panel, rule, own[first:], first_tied[first:], start, stop, ranks[first:], empty[first:])
+
+    search.over_rows(reference.rows, rows.representations, work, progress=progress)
+    return ranks, empty
+
+
+@dataclass(frozen=True, eq=False)
+class PluggedCalibration(Calibration):
+    """Reference rows, and the sorted pairs of the ranked rows."""
+
+    reference: ReferenceRows
+    ranks: Ints  # (ranked,) in units of 2^-32, lexicographically sorted together with
+    values: Floats  # (ranked,)
+    ranked_scores: Floats  # (ranked,) ascending
+    rule: Rule
+    search: ExactSearch
+    promise: Promise
+    empty: int
+
+    @property
+    def n_ranked(self) -> int:
+        """Number of ranked rows."""
+        return len(self.ranks)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of a representation."""
+        return self.reference.rows.width
+
+    @property
+    def plugged(self) -> Plugged:
+        """The arrays as the kernels take them."""
+        return Plugged(self.reference.scores, self.ranks, self.values)
+
+    def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
+        """Return the largest accepted score of each row at each coverage, (n, coverages)."""
+        places = np.array([self.promise.order(coverage, self.n_ranked) for coverage in coverages]) - 1
+        level_ranks, level_values = self.ranks[places], self.values[places]
+        out = np.empty((len(representations), len(coverages)))
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            plugged_thresholds(panel, self.rule, self.plugged, level_ranks, level_values, start, stop, out[first:])
+
+        self.search.over_rows(self.reference.rows, representations, work, progress=progress)
+        return out
+
+    def p_values(self, representations: Reals, scores: Floats) -> Floats:
+        """Return the p-value of each candidate score of each row."""
+        below = np.empty(scores.shape, np.int64)
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            plugged_counts(panel, self.rule, self.plugged, scores[first:], start, stop, below[first:])
+
+        self.search.over_rows(self.reference.rows, representations, work)
+        return self.promise.p_values(below, self.n_ranked)
+
+    def neighbors(self, representation: Reals) -> Neighbors:
+        """Return the neighbors of one point."""
+        return self.reference.neighbors(self.search, self.rule, representation)
+
+    def global_threshold(self, coverage: Coverage) -> float:
+        """Return the threshold of Split on the ranked rows."""
+        return float(self.ranked_scores[self.promise.order(coverage, self.n_ranked) - 1])
+
+    def guarantee(self, coverage: Coverage) -> Guarantee:
+        """Return what is promised."""
+        return self.promise.guarantee(coverage, self.ranked_scores)
+
+    @property
+    def empty_neighborhoods(self) -> int:
+        """Number of ranked rows whose ball was empty."""
+        return self.empty

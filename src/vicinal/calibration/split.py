@@ -1,0 +1,97 @@
+"""Split conformal prediction (Algorithm 1 of the paper): the scores alone, no neighborhood.
+
+Guarantee: the score of the test row is equally likely to take any place among the n + 1 scores, so it is at most the
+m-th smallest calibration score with probability m / (n + 1) exactly where scores have no ties, and at least that where
+they have. Given the calibration rows, coverage without ties follows Beta(m, n + 1 - m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vicinal._arrays import Floats, Ints, Reals
+from vicinal.calibration.base import Calibration, Method, Neighbors, ScoredRows, Scorer
+from vicinal.calibration.promises import FiniteSample, Guarantee
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
+from vicinal.quantiles import Coverage
+
+PROMISE = FiniteSample("Split", "the test score is equally likely to take any place among all scores.", beta=True)
+
+
+@dataclass(frozen=True)
+class Split(Method):
+    """One threshold for all: the m-th smallest score. Exact in finite samples, not local.
+
+    >>> Split()
+    Split()
+    """
+
+    def needs_representations(self, localizer: Localizer | None) -> bool:
+        """Return False: only scores count."""
+        del localizer
+        return False
+
+    def calibrate(
+        self,
+        rows: ScoredRows,
+        localizer: Localizer | None,
+        search: ExactSearch,
+        scorer: Scorer,
+        *,
+        progress: str | None,
+    ) -> SplitCalibration:
+        """Sort the scores."""
+        del localizer, search, scorer, progress
+        return SplitCalibration(np.sort(rows.scores))
+
+
+@dataclass(frozen=True, eq=False)
+class SplitCalibration(Calibration):
+    """The scores in ascending order."""
+
+    scores: Floats  # (n,)
+
+    @property
+    def n_ranked(self) -> int:
+        """Number of ranked rows."""
+        return len(self.scores)
+
+    @property
+    def width(self) -> None:
+        """No representation is needed."""
+        return
+
+    def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
+        """Return the same threshold for every row, (n, coverages)."""
+        del progress
+        levels = np.array([self.global_threshold(coverage) for coverage in coverages])
+        return np.tile(levels, (len(representations), 1))
+
+    def p_values(self, representations: Reals, scores: Floats) -> Floats:
+        """Return (#{V_i >= v} + 1) / (n + 1) for each candidate score."""
+        del representations
+        below = np.searchsorted(self.scores, scores, side="left")
+        return PROMISE.p_values(below, self.n_ranked)
+
+    def neighbors(self, representation: Reals) -> Neighbors:
+        """Return nobody: Split has no neighborhood."""
+        del representation
+        nobody: Ints = np.empty(0, np.int64)
+        return Neighbors(nobody, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
+
+    def global_threshold(self, coverage: Coverage) -> float:
+        """Return the m-th smallest score."""
+        return float(self.scores[PROMISE.order(coverage, self.n_ranked) - 1])
+
+    def guarantee(self, coverage: Coverage) -> Guarantee:
+        """Return what is promised."""
+        return PROMISE.guarantee(coverage, self.scores)
+
+    @property
+    def empty_neighborhoods(self) -> int:
+        """There is no neighborhood to be empty."""
+        return 0

@@ -1,0 +1,61 @@
+"""Everything vicinal refuses, as one tree; each message says what was expected, what came and what to do.
+
+VicinalError
+├─ InvalidValue(ValueError)        an array holds something it must not: NaN, a negative probability, an unknown label
+├─ ShapeMismatch(ValueError)       two arrays disagree, or one has the wrong number of axes
+├─ InvalidLevel(ValueError)        a number lies outside its range: coverage, bandwidth, n_neighbors
+├─ TooFewRows(ValueError)          not enough rows for what was asked; carries `needed`
+├─ Incompatible(TypeError)         parts that do not fit each other: a regression score with class probabilities
+└─ MissingExtra(ImportError)       an optional dependency is absent; names the extra to install
+"""
+
+from __future__ import annotations
+
+
+class VicinalError(Exception):
+    """Base of every error raised on purpose by vicinal; all of them can be pickled, so worker processes can raise."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[VicinalError], args: tuple[object, ...], values: dict[str, object]) -> VicinalError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(values)
+    return error
+
+
+class InvalidValue(VicinalError, ValueError):
+    """An array holds a value it must not hold."""
+
+
+class ShapeMismatch(VicinalError, ValueError):
+    """Two arrays disagree in shape, or one has the wrong number of axes."""
+
+
+class InvalidLevel(VicinalError, ValueError):
+    """A number lies outside its range."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name, self.value, self.expected = name, value, expected
+        super().__init__(f"{name} must be {expected}; got {value!r}.")
+
+
+class TooFewRows(VicinalError, ValueError):
+    """There are fewer rows than the request needs; `needed` is the smallest number that would do."""
+
+    def __init__(self, message: str, *, rows: int, needed: int) -> None:
+        self.rows, self.needed = rows, needed
+        super().__init__(message)
+
+
+class Incompatible(VicinalError, TypeError):
+    """Two parts do not fit each other."""
+
+
+class MissingExtra(VicinalError, ImportError):
+    """An optional dependency is not installed; `extra` is what to install."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(f"this needs {package}, which is not installed; run: pip install 'vicinal[{extra}]'")

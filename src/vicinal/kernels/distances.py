@@ -1,0 +1,100 @@
+"""Squared Euclidean distances, each a function of its two rows alone.
+
+A distance comes from one of two formulas, chosen by the two rows only:
+|a|^2 + |b|^2 - 2 a.b with a.b from a matrix product, unless cancellation would spoil it; then sum (a - b)^2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.kernels._jit import kernel
+
+LANES = 16
+"""Independent partial sums of `direct`; fixed, so that the order of additions is too."""
+
+CANCELLATION = 1.0 / 64.0
+"""Below this share of |a|^2 + |b|^2 the product formula has lost six bits or more, and `direct` is used."""
+
+
+class Panel(NamedTuple):
+    """One block of queries against all reference rows."""
+
+    dots: NDArray[np.floating]  # (queries, at least n) products, or (0, 0): every distance is direct
+    queries: NDArray[np.floating]  # (queries, d)
+    query_norms: NDArray[np.float64]  # (queries,)
+    rows: NDArray[np.floating]  # (at least n, d)
+    norms: NDArray[np.float64]  # (at least n,)
+    n: int
+
+
+@kernel
+def direct(a, b):
+    """Return sum (a - b)^2 in float64, added in a fixed order."""
+    partial = np.zeros(LANES)
+    d = a.shape[0]
+    whole = d - d % LANES
+    for start in range(0, whole, LANES):
+        for lane in range(LANES):
+            difference = np.float64(a[start + lane]) - np.float64(b[start + lane])
+            partial[lane] += difference * difference
+    for j in range(whole, d):
+        difference = np.float64(a[j]) - np.float64(b[j])
+        partial[j - whole] += difference * difference
+    total = 0.0
+    for lane in range(LANES):
+        total += partial[lane]
+    return total
+
+
+@kernel
+def squared_norms(rows, out):
+    """Write |row|^2 in float64, added in a fixed order."""
+    d = rows.shape[1]
+    whole = d - d % LANES
+    for i in range(rows.shape[0]):
+        partial = np.zeros(LANES)
+        row = rows[i]
+        for start in range(0, whole, LANES):
+            for lane in range(LANES):
+                value = np.float64(row[start + lane])
+                partial[lane] += value * value
+        for j in range(whole, d):
+            value = np.float64(row[j])
+            partial[j - whole] += value * value
+        total = 0.0
+        for lane in range(LANES):
+            total += partial[lane]
+        out[i] = total
+
+
+@kernel
+def row_distances(panel, q, out):
+    """Write the squared distances of query `q` to the `n` reference rows."""
+    query = panel.queries[q]
+    if panel.dots.shape[0] == 0:
+        for i in range(panel.n):
+            out[i] = direct(query, panel.rows[i])
+        return
+    dots = panel.dots[q]
+    norm = panel.query_norms[q]
+    spoiled = 0
+    for i in range(panel.n):
+        both = norm + panel.norms[i]
+        value = both - 2.0 * np.float64(dots[i])
+        out[i] = value
+        spoiled += value <= CANCELLATION * both
+    if spoiled > 0:
+        for i in range(panel.n):
+            if out[i] <= CANCELLATION * (norm + panel.norms[i]):
+                out[i] = direct(query, panel.rows[i])
+
+
+@kernel
+def all_distances(panel, out):
+    """Write the squared distances of every query of the panel, (queries, n)."""
+    for q in range(panel.queries.shape[0]):
+        row_distances(panel, q, out[q])

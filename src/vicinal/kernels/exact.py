@@ -1,0 +1,237 @@
+"""The exact method: the test point joins the calibration rows, and only the rows it comes near change.
+
+A score v is coded as a whole number: 2 s for the s-th distinct calibration score, 2 s + 1 for the open gap above it.
+A pair (rank, score) is then one whole number, rank << 30 | code, and comparing pairs is comparing numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.kernels._jit import kernel
+from vicinal.kernels.distances import row_distances
+from vicinal.kernels.ranks import collect, first_not_below, members, nearest_of, neighborhood, rank_units
+
+CODE_BITS = 30
+"""Bits of a key that hold the code of the score: 2^29 distinct scores are far beyond memory."""
+
+
+class Joined(NamedTuple):
+    """What is stored of each calibration row, in score order, to rank it again in O(1) when a point joins.
+
+    Rows nearer than the reach are "near", rows exactly at it are the "shell", which leaves when a nearer point fills
+    its place. Sums are kept apart so that nothing is ever subtracted.
+    """
+
+    codes: NDArray[np.int64]  # 2 * index of the row's score among the distinct scores
+    reach2: NDArray[np.float64]  # squared distance up to which rows are neighbors
+    nearest: NDArray[np.float64]  # distance of the nearest neighbor, which has weight 1
+    near_count: NDArray[np.int64]
+    near_below: NDArray[np.float64]
+    near_above: NDArray[np.float64]
+    shell_below: NDArray[np.float64]
+    shell_above: NDArray[np.float64]
+    keys: NDArray[np.int64]  # rank << CODE_BITS | code before anyone joins
+    sorted_keys: NDArray[np.int64]
+    alone: NDArray[np.bool_]  # no row in the ball: everyone, with equal weights, stands in
+
+
+@kernel
+def join_sums(panel, rule, codes, own_start, start, stop, joined):
+    """Fill `joined` for the calibration rows `own_start + start .. own_start + stop` of this panel."""
+    n = panel.n
+    distances, scratch = np.empty(n), np.empty(n)
+    who = np.empty(n + 1, np.int64)
+    for q in range(start, stop):
+        i = own_start + q
+        row_distances(panel, q, distances)
+        distances[i] = np.inf
+        count, limit = members(distances, n, rule, who, scratch)
+        alone = count == 0
+        if alone:
+            count = collect(distances, n, np.inf, who)
+        nearest = np.sqrt(nearest_of(distances, who, count))
+        equal = alone or rule.bandwidth == np.inf
+        has_shell = not alone and rule.radius2 < 0.0
+        near_count = 0
+        near_below, near_above, shell_below, shell_above = 0.0, 0.0, 0.0, 0.0
+        for c in range(count):
+            j = who[c]
+            weight = 1.0 if equal else np.exp(-(np.sqrt(distances[j]) - nearest) / rule.bandwidth)
+            below = weight if codes[j] < codes[i] else 0.0
+            if has_shell and distances[j] == limit:
+                shell_below += below
+                shell_above += weight - below
+            else:
+                near_count += 1
+                near_below += below
+                near_above += weight - below
+        below_sum = near_below + shell_below
+        rank = rank_units(below_sum, below_sum + (near_above + shell_above))
+        joined.reach2[i] = limit
+        joined.nearest[i] = nearest
+        joined.near_count[i] = near_count
+        joined.near_below[i] = near_below
+        joined.near_above[i] = near_above
+        joined.shell_below[i] = shell_below
+        joined.shell_above[i] = shell_above
+        joined.alone[i] = alone
+        joined.keys[i] = (rank << CODE_BITS) | codes[i]
+
+
+class Changed(NamedTuple):
+    """Scratch for the rows that a new point comes near: one entry a row, before and after it joins."""
+
+    rows: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    before: NDArray[np.int64]  # key before the point joins
+    if_below: NDArray[np.int64]  # key after, where the point scores below the row
+    if_above: NDArray[np.int64]  # key after, where it does not
+    below: NDArray[np.float64]
+    above: NDArray[np.float64]
+    ahead: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+@kernel
+def room_for(n):
+    """Return scratch for up to n changed rows."""
+    return Changed(
+        np.empty(n + 1, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+    )
+
+
+@kernel
+def changed_rows(joined, distances, n, rule, changed):
+    """Fill `changed` with every row that the new point comes near; return how many.
+
+    In three passes, so that all but the exponentials vectorizes: gather the sums that stay, weigh the point, rank.
+    """
+    count = 0
+    for i in range(n):
+        # Written always, kept only on a hit: no branch to mispredict.
+        changed.rows[count] = i
+        count += (distances[i] <= joined.reach2[i]) | joined.alone[i]
+    ball = rule.radius2 >= 0.0
+    for c in range(count):
+        i = changed.rows[c]
+        limit, distance = joined.reach2[i], distances[i]
+        # A nearer point that fills the k-th place pushes the shell out; a point in an empty ball is the only neighbor.
+        leaves = not ball and distance < limit and limit < np.inf and joined.near_count[i] + 1 == rule.n_neighbors
+        only = joined.alone[i] and ball and distance <= rule.radius2
+        stays = 0.0 if only else 1.0
+        shell = 0.0 if leaves else 1.0
+        changed.below[c] = stays * joined.near_below[i] + shell * joined.shell_below[i]
+        changed.above[c] = stays * joined.near_above[i] + shell * joined.shell_above[i]
+        changed.ahead[c] = 0.0 if joined.alone[i] else joined.nearest[i] - np.sqrt(distance)
+        changed.codes[c] = joined.codes[i]
+        changed.before[c] = joined.keys[i]
+    if rule.bandwidth == np.inf:
+        for c in range(count):
+            changed.ahead[c] = 0.0
+            changed.weights[c] = 1.0
+    else:
+        for c in range(count):
+            changed.weights[c] = np.exp(-abs(changed.ahead[c]) / rule.bandwidth)
+    for c in range(count):
+        # Weights are relative to the nearest neighbor: where that is the new point, all others shrink.
+        first = changed.ahead[c] > 0.0
+        shrink = changed.weights[c] if first else 1.0
+        weight = 1.0 if first else changed.weights[c]
+        below, above = changed.below[c] * shrink, changed.above[c] * shrink
+        more = below + weight
+        changed.if_below[c] = (rank_units(more, more + above) << CODE_BITS) | changed.codes[c]
+        changed.if_above[c] = (rank_units(below, below + (above + weight)) << CODE_BITS) | changed.codes[c]
+    return count
+
+
+@kernel
+def keys_below(joined, code, rank, changed, count):
+    """Count the calibration rows whose pair lies below (rank, code) when the new point has score `code`."""
+    key = (rank << CODE_BITS) | code
+    total = first_not_below(joined.sorted_keys, joined.sorted_keys.shape[0], key)
+    for c in range(count):
+        after = changed.if_below[c] if code < changed.codes[c] else changed.if_above[c]
+        total += np.int64(after < key) - np.int64(changed.before[c] < key)
+    return total
+
+
+@kernel
+def rank_at(code, near_codes, cumulative, count):
+    """Return the new point's rank when its score is `code`."""
+    below = first_not_below(near_codes, count, code)
+    return rank_units(cumulative[below - 1] if below > 0 else 0.0, cumulative[count - 1])
+
+
+@kernel
+def own_neighborhood(joined, distances, n, rule, who, near_codes, cumulative, scratch):
+    """Write the codes of the new point's neighbors, ascending, and their running weight; return how many."""
+    count, _ = neighborhood(distances, n, rule, who, cumulative, scratch)
+    running = 0.0
+    for c in range(count):
+        near_codes[c] = joined.codes[who[c]]
+        running += cumulative[c]
+        cumulative[c] = running
+    return count
+
+
+@kernel
+def joined_thresholds(panel, rule, joined, distinct, orders, start, stop, out):
+    """Write the largest accepted score of every query for every order m: (queries, orders)."""
+    n = panel.n
+    distances, scratch, cumulative = np.empty(n), np.empty(n), np.empty(n)
+    who, near_codes = np.empty(n + 1, np.int64), np.empty(n, np.int64)
+    changed = room_for(n)
+    for q in range(start, stop):
+        row_distances(panel, q, distances)
+        count = own_neighborhood(joined, distances, n, rule, who, near_codes, cumulative, scratch)
+        n_changed = changed_rows(joined, distances, n, rule, changed)
+        for level in range(orders.shape[0]):
+            # Code 0 is always accepted (nothing lies below the smallest score) and the last gap never is (m <= n).
+            accepted, rejected = 0, 2 * distinct.shape[0] - 1
+            while rejected - accepted > 1:
+                code = (accepted + rejected) >> 1
+                rank = rank_at(code, near_codes, cumulative, count)
+                below = keys_below(joined, code, rank, changed, n_changed)
+                if below < orders[level]:
+                    accepted = code
+                else:
+                    rejected = code
+            if accepted % 2 == 0:
+                out[q, level] = distinct[accepted >> 1]
+            else:
+                out[q, level] = np.nextafter(distinct[(accepted >> 1) + 1], -np.inf)
+
+
+@kernel
+def joined_counts(panel, rule, joined, distinct, candidates, start, stop, out):
+    """Count, for every candidate of every query, the rows whose pair lies below its own: (queries, candidates)."""
+    n = panel.n
+    distances, scratch, cumulative = np.empty(n), np.empty(n), np.empty(n)
+    who, near_codes = np.empty(n + 1, np.int64), np.empty(n, np.int64)
+    changed = room_for(n)
+    u = distinct.shape[0]
+    for q in range(start, stop):
+        row_distances(panel, q, distances)
+        count = own_neighborhood(joined, distances, n, rule, who, near_codes, cumulative, scratch)
+        n_changed = changed_rows(joined, distances, n, rule, changed)
+        for j in range(candidates.shape[1]):
+            value = candidates[q, j]
+            s = first_not_below(distinct, u, value)
+            code = 2 * s if s < u and distinct[s] == value else 2 * s - 1
+            if code < 0:
+                out[q, j] = 0
+                continue
+            rank = rank_at(code, near_codes, cumulative, count)
+            out[q, j] = keys_below(joined, code, rank, changed, n_changed)

@@ -1,0 +1,280 @@
+"""The local rank R: the weighted share of a point's neighbors whose score lies below a value.
+
+Ranks are whole numbers of 2^-32 ("units"), so that sums taken in another order give the same rank and ties are ties.
+Reference rows always come in score order: a pass over them then meets the neighbors sorted by score.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.kernels._jit import kernel
+from vicinal.kernels.distances import row_distances
+
+UNITS = 4294967296.0
+"""Ranks are multiples of 1 / UNITS = 2^-32."""
+
+
+SAMPLE = 256
+"""Distances looked at to guess a bound on the k-th smallest, before all are."""
+
+
+class Rule(NamedTuple):
+    """Who is a neighbor, and with which weight: every localizer reduces to these numbers."""
+
+    n_neighbors: int  # 0: everyone
+    radius2: float  # squared radius of a ball; negative: no ball
+    bandwidth: float  # weight exp(-distance / bandwidth); inf: equal weights
+    own_weight: float  # 1: the point itself is an atom above every value (the paper to the letter); else 0
+
+
+class Plugged(NamedTuple):
+    """Reference scores and the sorted pairs (rank, score) that a new point's pair is compared with."""
+
+    scores: NDArray[np.float64]  # (n,) of the reference rows, ascending
+    ranks: NDArray[np.int64]  # (ranked,) lexicographically sorted together with
+    values: NDArray[np.float64]  # (ranked,)
+
+
+@kernel
+def rank_units(below, total):
+    """Return the share below / total, rounded to whole units."""
+    if total <= 0.0:
+        return np.int64(0)
+    return np.int64(np.rint(UNITS * (below / total)))
+
+
+@kernel
+def kth_smallest(values, k):
+    """Return the k-th smallest value (from 1), reordering `values`."""
+    low, high, target = 0, values.shape[0] - 1, k - 1
+    while high > low:
+        middle = (low + high) >> 1
+        if values[middle] < values[low]:
+            values[middle], values[low] = values[low], values[middle]
+        if values[high] < values[low]:
+            values[high], values[low] = values[low], values[high]
+        if values[high] < values[middle]:
+            values[high], values[middle] = values[middle], values[high]
+        pivot = values[middle]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            return values[target]
+    return values[target]
+
+
+@kernel
+def collect(distances, n, bound, who):
+    """Write, in row order, which distances are at most `bound` and finite; return how many."""
+    count = 0
+    for i in range(n):
+        # Written always, kept only on a hit: no branch to mispredict.
+        who[count] = i
+        count += (distances[i] <= bound) & (distances[i] < np.inf)
+    return count
+
+
+@kernel
+def likely_bound(distances, n, k, scratch):
+    """Return a distance that most likely at least k of n reach: an upper quantile of a sample."""
+    if n < 4 * SAMPLE:
+        return np.inf
+    step = n // SAMPLE
+    for s in range(SAMPLE):
+        scratch[s] = distances[s * step]
+    share = k / n
+    place = int(SAMPLE * share + 3.0 * np.sqrt(SAMPLE * share * (1.0 - share))) + 2
+    return np.inf if place > SAMPLE else kth_smallest(scratch[:SAMPLE], place)
+
+
+@kernel
+def members(distances, n, rule, who, scratch):
+    """Write the neighbors in row order; return how many, and the squared distance up to which rows belong.
+
+    Infinite distances are nobody. Rows tied at the k-th distance all belong.
+    """
+    if rule.radius2 >= 0.0:
+        return collect(distances, n, rule.radius2, who), rule.radius2
+    k = rule.n_neighbors - (1 if rule.own_weight > 0.0 else 0)
+    if rule.n_neighbors == 0 or k > n:
+        return collect(distances, n, np.inf, who), np.inf
+    if k == 0:
+        return 0, -1.0
+    count = collect(distances, n, likely_bound(distances, n, k, scratch), who)
+    if count < k:
+        count = collect(distances, n, np.inf, who)
+    if count < k:
+        return count, np.inf
+    for c in range(count):
+        scratch[c] = distances[who[c]]
+    limit = kth_smallest(scratch[:count], k)
+    kept = 0
+    for c in range(count):
+        who[kept] = who[c]
+        kept += distances[who[c]] <= limit
+    return kept, limit
+
+
+@kernel
+def nearest_of(distances, who, count):
+    """Return the smallest squared distance of the listed rows, inf where there is none."""
+    nearest = np.inf
+    for c in range(count):
+        nearest = min(nearest, distances[who[c]])
+    return nearest
+
+
+@kernel
+def neighborhood(distances, n, rule, who, weights, scratch):
+    """Write the neighbors (in row order) and their weights; return how many, and whether a ball was empty.
+
+    Weights are relative to the nearest neighbor, or to the point itself where it counts as an atom.
+    """
+    count, _ = members(distances, n, rule, who, scratch)
+    empty = count == 0 and rule.own_weight == 0.0
+    if empty:
+        count = collect(distances, n, np.inf, who)
+    if empty or rule.bandwidth == np.inf:
+        for c in range(count):
+            weights[c] = 1.0
+        return count, empty
+    origin = 0.0 if rule.own_weight > 0.0 else np.sqrt(nearest_of(distances, who, count))
+    for c in range(count):
+        weights[c] = np.exp(-(np.sqrt(distances[who[c]]) - origin) / rule.bandwidth)
+    return count, empty
+
+
+@kernel
+def own_ranks(panel, rule, own, first_tied, start, stop, ranks, empty):
+    """Write the rank of each query's own score among its neighbors, never itself.
+
+    `own[q]` is the query's row among the reference rows, or -1; `first_tied[q]` counts the reference scores
+    strictly below the query's score.
+    """
+    n = panel.n
+    distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
+    who = np.empty(n + 1, np.int64)
+    for q in range(start, stop):
+        row_distances(panel, q, distances)
+        if own[q] >= 0:
+            distances[own[q]] = np.inf
+        count, nobody = neighborhood(distances, n, rule, who, weights, scratch)
+        below, total = 0.0, 0.0
+        for c in range(count):
+            total += weights[c]
+            if who[c] < first_tied[q]:
+                below = total
+        ranks[q] = rank_units(below, total + rule.own_weight)
+        empty[q] = nobody
+
+
+@kernel
+def plugged_thresholds(panel, rule, plugged, level_ranks, level_values, start, stop, out):
+    """Write the largest accepted value of every query for every level (rank, value): (queries, levels)."""
+    n = panel.n
+    distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
+    who = np.empty(n + 1, np.int64)
+    for q in range(start, stop):
+        row_distances(panel, q, distances)
+        count, _ = neighborhood(distances, n, rule, who, weights, scratch)
+        total = rule.own_weight
+        for c in range(count):
+            total += weights[c]
+        for level in range(level_ranks.shape[0]):
+            wanted = level_ranks[level]
+            reached = -np.inf
+            beyond = np.inf
+            found = wanted == 0
+            running = 0.0
+            c = 0
+            while c < count:
+                value = plugged.scores[who[c]]
+                running += weights[c]
+                while c + 1 < count and plugged.scores[who[c + 1]] == value:
+                    c += 1
+                    running += weights[c]
+                c += 1
+                above = rank_units(running, total)
+                if not found and above >= wanted:
+                    reached = value
+                    found = True
+                if above > wanted:
+                    beyond = value
+                    break
+            out[q, level] = max(reached, min(beyond, level_values[level]))
+
+
+@kernel
+def pairs_below(ranks, values, rank, value):
+    """Count the sorted pairs lexicographically below (rank, value)."""
+    low, high = 0, ranks.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if ranks[middle] < rank or (ranks[middle] == rank and values[middle] < value):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def first_not_below(values, count, value):
+    """Count how many of the first `count` ascending values lie strictly below `value`."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def plugged_counts(panel, rule, plugged, candidates, start, stop, out):
+    """Count, for every candidate score of every query, the ranked pairs below its pair: (queries, candidates)."""
+    n = panel.n
+    distances, scratch, weights, cumulative = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    near_scores = np.empty(n)
+    who = np.empty(n + 1, np.int64)
+    for q in range(start, stop):
+        row_distances(panel, q, distances)
+        count, _ = neighborhood(distances, n, rule, who, weights, scratch)
+        running = 0.0
+        for c in range(count):
+            running += weights[c]
+            cumulative[c] = running
+            near_scores[c] = plugged.scores[who[c]]
+        total = running + rule.own_weight
+        for j in range(candidates.shape[1]):
+            value = candidates[q, j]
+            c = first_not_below(near_scores, count, value)
+            rank = rank_units(cumulative[c - 1] if c > 0 else 0.0, total)
+            out[q, j] = pairs_below(plugged.ranks, plugged.values, rank, value)
+
+
+@kernel
+def listed_neighbors(panel, rule, q):
+    """Return rows, squared distances and weights of one query's neighbors, and whether its ball was empty."""
+    n = panel.n
+    distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
+    who = np.empty(n + 1, np.int64)
+    row_distances(panel, q, distances)
+    count, nobody = neighborhood(distances, n, rule, who, weights, scratch)
+    return who[:count].copy(), distances[who[:count]], weights[:count].copy(), nobody

@@ -1,0 +1,258 @@
+"""Loops over rows of class probabilities: checks, row hashes, softmax, and the walk down the sorted labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vicinal.kernels._jit import kernel, reassociating_kernel
+
+FIRST_BAND = 1.0 / 32.0
+"""Labels above this probability are sorted first: at most 32 of them."""
+
+BAND_STEP = 1.0 / 8.0
+"""Each further band of labels reaches down to this share of the one before."""
+
+COUNTED = 64
+"""Bands of at most this many labels are sorted by counting."""
+
+LAST_BAND = 1e-6
+"""Below this, all remaining labels form one band."""
+
+
+@reassociating_kernel
+def first_not_finite(rows, start, stop):
+    """Return the first row in start .. stop that holds NaN or an infinity, or -1."""
+    for i in range(start, stop):
+        row = rows[i]
+        bad = 0
+        for j in range(row.shape[0]):
+            # The difference is NaN exactly for NaN and the infinities.
+            bad += (row[j] - row[j]) != 0
+        if bad:
+            return i
+    return -1
+
+
+@reassociating_kernel
+def first_not_finite_half(bits, start, stop):
+    """Return the first row of float16 bit patterns that holds NaN or an infinity, or -1."""
+    for i in range(start, stop):
+        row = bits[i]
+        bad = 0
+        for j in range(row.shape[0]):
+            bad += (row[j] & np.uint16(0x7C00)) == np.uint16(0x7C00)
+        if bad:
+            return i
+    return -1
+
+
+@reassociating_kernel
+def first_improper(rows, tolerance, start, stop):
+    """Return the first row that is no probability vector, or -1; NaN and infinities are improper too."""
+    for i in range(start, stop):
+        row = rows[i]
+        total = 0.0
+        bad = 0
+        for j in range(row.shape[0]):
+            total += row[j]
+            bad += not (row[j] >= 0)
+        if bad or not (abs(total - 1.0) <= tolerance):
+            return i
+    return -1
+
+
+@kernel
+def mixed(word):
+    """Return a 64-bit word whose every bit depends on every bit of `word` (the splitmix64 finalizer)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def hash_keys(seed, out):
+    """Write the splitmix64 stream of `seed`."""
+    state = seed
+    for j in range(out.shape[0]):
+        state += np.uint64(0x9E3779B97F4A7C15)
+        out[j] = mixed(state)
+
+
+@kernel
+def hash_rows(bits, keys, start, stop, out):
+    """Write U in [0, 1) for each row: keys[0] + sum_j keys[j + 1] * bits_j modulo 2^64, mixed, its top 53 bits.
+
+    The sum is the multilinear universal hash: one multiplication a word, in any order, on any device.
+    """
+    for i in range(start, stop):
+        row = bits[i]
+        word = keys[0]
+        for j in range(row.shape[0]):
+            word += np.uint64(row[j]) * keys[j + 1]
+        out[i] = np.float64(mixed(word) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def softmax_rows(logits, temperature, start, stop, out):
+    """Write softmax(logits / temperature) in float64 for rows start .. stop."""
+    for i in range(start, stop):
+        row = logits[i]
+        top = -np.inf
+        for j in range(row.shape[0]):
+            top = max(top, np.float64(row[j]))
+        total = 0.0
+        for j in range(row.shape[0]):
+            value = np.exp((np.float64(row[j]) - top) / temperature)
+            out[i - start, j] = value
+            total += value
+        for j in range(row.shape[0]):
+            out[i - start, j] /= total
+
+
+@reassociating_kernel
+def row_maxima(rows, start, stop, out):
+    """Write the largest probability of each row; rows hold no NaN."""
+    for i in range(start, stop):
+        row = rows[i]
+        top = row[0]
+        for j in range(1, row.shape[0]):
+            top = max(top, row[j])
+        out[i] = top
+
+
+@kernel
+def top_labels(rows, maxima, start, stop, out):
+    """Write the most probable label of each row; of equals, the first."""
+    for i in range(start, stop):
+        row = rows[i]
+        label = 0
+        while row[label] < maxima[i]:
+            label += 1
+        out[i] = label
+
+
+@kernel
+def walked_score(mass, probability, uniform, rank, penalty, free):
+    """Return the score of the label at `rank` (from 1): mass before it + U * its probability + rank penalty."""
+    return mass + uniform * probability + penalty * max(0, rank - free)
+
+
+@kernel
+def walk_to(row, label, uniform, penalty, free, scratch):
+    """Return the score of one label: sort only what comes before it."""
+    own = row[label]
+    before = 0
+    for j in range(row.shape[0]):
+        if row[j] > own or (row[j] == own and j < label):
+            scratch[before] = row[j]
+            before += 1
+    ahead = np.sort(scratch[:before])
+    mass = 0.0
+    for j in range(before - 1, -1, -1):
+        mass += ahead[j]
+    return walked_score(mass, np.float64(own), uniform, before + 1, penalty, free)
+
+
+@kernel
+def walk_labels(rows, uniforms, labels, penalty, free, start, stop, out):
+    """Write the score of one given label a row."""
+    scratch = np.empty(rows.shape[1])
+    for i in range(start, stop):
+        out[i] = walk_to(rows[i], labels[i], uniforms[i], penalty, free, scratch)
+
+
+@kernel
+def walk_all(rows, uniforms, penalty, free, start, stop, out):
+    """Write the score of every label: (rows, classes)."""
+    for i in range(start, stop):
+        row = rows[i]
+        order = np.argsort(-row, kind="mergesort")
+        mass = 0.0
+        for rank in range(order.shape[0]):
+            value = np.float64(row[order[rank]])
+            out[i, order[rank]] = walked_score(mass, value, uniforms[i], rank + 1, penalty, free)
+            mass += value
+
+
+@kernel
+def collect_band(row, low, high, flags, values, who):
+    """Write the labels with low < probability <= high and their probabilities; return how many.
+
+    One vectorized pass of comparisons into bytes, then a scan that passes over eight bytes without a hit at once.
+    """
+    classes = row.shape[0]
+    # Bounds in the row's own type: comparing float32 with float64 would widen every element.
+    low, high = row.dtype.type(low), row.dtype.type(high)
+    for j in range(classes):
+        flags[j] = (row[j] > low) & (row[j] <= high)
+    words = flags.view(np.uint64)
+    count = 0
+    for word in range(words.shape[0]):
+        if words[word]:
+            for j in range(8 * word, min(8 * word + 8, classes)):
+                # Written always, kept only on a hit: no branch to mispredict.
+                values[count] = row[j]
+                who[count] = j
+                count += flags[j]
+    return count
+
+
+@kernel
+def sorted_band(values, who, count, order):
+    """Write into `order` where each rank of the band stands; labels ascend, so of equals the smaller comes first."""
+    if count > COUNTED:
+        order[:count] = np.argsort(-values[:count], kind="mergesort")
+        return
+    for c in range(count):
+        # A place is a count of comparisons: no branches, and it vectorizes.
+        value, place = values[c], 0
+        for d in range(c):
+            place += values[d] >= value
+        for d in range(c + 1, count):
+            place += values[d] > value
+        order[place] = c
+
+
+@kernel
+def walk_members(rows, uniforms, thresholds, penalty, free, start, stop, out):
+    """Write which labels score at most the row's threshold: (rows, classes).
+
+    Scores do not decrease along the walk, so it ends at the first label above the threshold. Labels are sorted band
+    by band, so that those the walk does not reach are never sorted.
+    """
+    classes = rows.shape[1]
+    values = np.empty(classes + 1)
+    who, order = np.empty(classes + 1, np.int32), np.empty(classes + 1, np.int32)
+    flags = np.zeros((classes + 7) // 8 * 8, np.uint8)
+    for i in range(start, stop):
+        row, uniform, threshold = rows[i], uniforms[i], thresholds[i]
+        member = out[i]
+        member[:] = False
+        mass, rank = 0.0, 0
+        high, low = np.inf, FIRST_BAND
+        # The least the next label can score decides whether another band is worth collecting.
+        while rank < classes and walked_score(mass, 0.0, 0.0, rank + 1, penalty, free) <= threshold:
+            count = collect_band(row, low, high, flags, values, who)
+            sorted_band(values, who, count, order)
+            reached = 0
+            while reached < count:
+                value = values[order[reached]]
+                if walked_score(mass, value, uniform, rank + 1, penalty, free) > threshold:
+                    break
+                member[who[order[reached]]] = True
+                mass += value
+                rank += 1
+                reached += 1
+            if reached < count:
+                break
+            high = low
+            low = low * BAND_STEP if low > LAST_BAND else -1.0
+
+
+@kernel
+def lac_members(rows, thresholds, start, stop, out):
+    """Write which labels have 1 - probability at most the row's threshold: (rows, classes)."""
+    for i in range(start, stop):
+        row, threshold, member = rows[i], thresholds[i], out[i]
+        for j in range(row.shape[0]):
+            member[j] = 1.0 - np.float64(row[j]) <= threshold

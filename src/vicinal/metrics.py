@@ -1,0 +1,212 @@
+"""How good answers are: coverage with its interval, size, and how evenly coverage is spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._arrays import Bools, Floats, Ints, Reals, as_labels, as_reals, check_finite, check_rows
+from vicinal.errors import InvalidLevel, TooFewRows
+from vicinal.kernels.slabs import worst_slab
+from vicinal.regions import PredictionIntervals, PredictionSets
+
+SIZE_GROUPS = ((0, 1), (2, 3), (4, 10), (11, 100), (101, None))
+"""Set sizes that are looked at together (Angelopoulos et al. 2021, RAPS)."""
+
+GROUP_ROWS = 20
+"""Groups with fewer rows than this do not count towards a worst group or a gap."""
+
+
+@dataclass(frozen=True)
+class GroupCoverage:
+    """Coverage of one group of rows."""
+
+    name: str
+    rows: int
+    coverage: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured on rows with known targets; `str` prints it as a list.
+
+    Gaps are distances from the coverage asked for (or, where none is known, from the coverage reached).
+    """
+
+    rows: int
+    target: float | None
+    coverage: float
+    coverage_interval: tuple[float, float]  # Clopper-Pearson, 95 %
+    mean_size: float  # labels in a set, or length of an interval
+    median_size: float
+    empty_share: float
+    full_share: float
+    by_size: tuple[GroupCoverage, ...]
+    size_gap: float  # the largest |coverage - target| over groups of size (SSCV)
+    by_class: tuple[GroupCoverage, ...]
+    class_gap: float | None  # the mean |coverage - target| over classes (CovGap)
+    worst_class: float | None
+    by_confidence: tuple[GroupCoverage, ...]  # from the least to the most confident tenth
+    worst_confidence: float | None
+    worst_slab: float | None  # lowest coverage of a slab of representations (Romano et al. 2020)
+
+    def __str__(self) -> str:
+        low, high = self.coverage_interval
+        asked = "" if self.target is None else f", asked for {self.target:g}"
+        lines = [
+            f"rows               {self.rows}",
+            f"coverage           {self.coverage:.4f} (95 % interval {low:.4f} to {high:.4f}{asked})",
+            f"mean size          {self.mean_size:.4g} (median {self.median_size:.4g})",
+            f"empty, full        {self.empty_share:.2%}, {self.full_share:.2%}",
+            f"gap by size        {self.size_gap:.4f}",
+        ]
+        if self.class_gap is not None:
+            lines.append(f"gap by class       {self.class_gap:.4f} (worst class {self.worst_class:.4f})")
+        if self.worst_confidence is not None:
+            lines.append(f"least covered tenth {self.worst_confidence:.4f} (by the model's confidence)")
+        if self.worst_slab is not None:
+            lines.append(f"worst slab         {self.worst_slab:.4f}")
+        return "\n".join(lines)
+
+
+def evaluate(
+    regions: PredictionSets | PredictionIntervals,
+    targets: ArrayLike,
+    *,
+    representations: ArrayLike | None = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Measure prediction sets or intervals against the truth; with `representations`, the worst slab too.
+
+    >>> sets = PredictionSets(np.array([[True, False], [True, True]]), np.zeros(2), np.array([0.9, 0.6]))
+    >>> found = evaluate(sets, [0, 1])
+    >>> found.coverage, found.mean_size
+    (1.0, 1.5)
+    """
+    covered = regions.covered(targets)
+    target = float(np.mean(covered)) if regions.coverage is None else regions.coverage
+    if isinstance(regions, PredictionSets):
+        sizes: Ints | Floats = regions.sizes
+        labels = as_labels(targets, len(regions), regions.members.shape[1])
+        full = float(np.mean(regions.sizes == regions.members.shape[1]))
+        empty = float(np.mean(regions.sizes == 0))
+        by_size = _grouped(covered, _size_groups(regions.sizes))
+        by_class = _grouped(covered, _class_groups(labels, regions.class_names))
+        by_confidence = _grouped(covered, _quantile_groups(regions.confidences, 10, "tenth"))
+    else:
+        sizes = regions.lengths
+        full, empty = float(np.mean(np.isinf(sizes))), float(np.mean(regions.lower > regions.upper))
+        by_size = _grouped(covered, _quantile_groups(sizes, 5, "fifth"))
+        by_class, by_confidence = (), ()
+    return Evaluation(
+        rows=len(covered),
+        target=regions.coverage,
+        coverage=float(np.mean(covered)),
+        coverage_interval=binomial_interval(int(covered.sum()), len(covered)),
+        mean_size=float(np.mean(sizes)),
+        median_size=float(np.median(sizes)),
+        empty_share=empty,
+        full_share=full,
+        by_size=by_size,
+        size_gap=_largest_gap(by_size, target),
+        by_class=by_class,
+        class_gap=float(np.mean([abs(group.coverage - target) for group in by_class])) if by_class else None,
+        worst_class=min((group.coverage for group in by_class), default=None),
+        by_confidence=by_confidence,
+        worst_confidence=min((group.coverage for group in by_confidence), default=None),
+        worst_slab=None if representations is None else worst_slab_coverage(representations, covered, seed=seed),
+    )
+
+
+def binomial_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the Clopper-Pearson interval of a share.
+
+    >>> binomial_interval(10, 10)[1]
+    1.0
+    """
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, n - successes + 1))
+    high = 1.0 if successes == n else float(beta.ppf(1 - tail, successes + 1, n - successes))
+    return low, high
+
+
+def worst_slab_coverage(
+    representations: ArrayLike,
+    covered: Bools,
+    *,
+    share: float = 0.1,
+    directions: int = 1000,
+    search_share: float = 0.25,
+    seed: int = 0,
+) -> float:
+    """Return the coverage of the worst slab {x : a <= v.x <= b} that holds at least `share` of the rows.
+
+    Direction and bounds are sought on a `search_share` of the rows and the coverage is measured on the others, so
+    that it is not low merely because it was sought (Romano, Sesia, Candes 2020, section S1.2).
+    """
+    rows = as_reals(representations, "representations", 2)
+    check_rows(len(covered), rows, "representations", "the answers")
+    check_finite(rows, "representations")
+    for name, value in (("share", share), ("search_share", search_share)):
+        if not 0 < value < 1:
+            raise InvalidLevel(name, value, "strictly between 0 and 1")
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(rows))
+    cut = round(search_share * len(rows))
+    sought, measured = shuffled[:cut], shuffled[cut:]
+    least = int(np.ceil(share * cut))
+    if least < 1 or len(measured) == 0:
+        msg = f"the worst slab needs at least {int(1 / (share * search_share))} rows; got {len(rows)}."
+        raise TooFewRows(msg, rows=len(rows), needed=int(1 / (share * search_share)))
+    vectors = rng.standard_normal((rows.shape[1], directions))
+    vectors /= np.linalg.norm(vectors, axis=0)
+    low, high, best = _sought_slab(rows[sought], covered[sought], vectors, least)
+    projected = rows[measured].astype(np.float64) @ best
+    inside = (projected >= low) & (projected <= high)
+    return float(np.mean(covered[measured][inside])) if inside.any() else float("nan")
+
+
+def _sought_slab(rows: Reals, covered: Bools, vectors: Floats, least: int) -> tuple[float, float, Floats]:
+    """Return bounds and direction of the slab with the lowest coverage on these rows."""
+    projected = rows.astype(np.float64) @ vectors  # (n, directions)
+    best = (np.inf, 0.0, 0.0, 0)
+    for direction in range(vectors.shape[1]):
+        order = np.argsort(projected[:, direction], kind="stable")
+        start, stop, mean = worst_slab(covered[order].astype(np.float64), least)
+        if mean < best[0]:
+            line = projected[order, direction]
+            best = (mean, line[start], line[stop - 1], direction)
+    return best[1], best[2], vectors[:, best[3]]
+
+
+def _grouped(covered: Bools, groups: Mapping[str, Bools | Ints]) -> tuple[GroupCoverage, ...]:
+    found = ((name, covered[rows]) for name, rows in groups.items())
+    return tuple(GroupCoverage(name, len(part), float(np.mean(part))) for name, part in found if len(part))
+
+
+def _size_groups(sizes: Ints) -> dict[str, Bools | Ints]:
+    groups: dict[str, Bools | Ints] = {}
+    for low, high in SIZE_GROUPS:
+        name = f"{low} to {high} labels" if high is not None else f"{low} labels or more"
+        groups[name] = (sizes >= low) & (sizes <= (np.inf if high is None else high))
+    return groups
+
+
+def _class_groups(labels: Ints, names: tuple[str, ...] | None) -> dict[str, Bools | Ints]:
+    return {str(label) if names is None else names[label]: labels == label for label in np.unique(labels)}
+
+
+def _quantile_groups(values: Floats, parts: int, word: str) -> dict[str, Bools | Ints]:
+    """Cut rows into equally large groups by ascending value."""
+    pieces = np.array_split(np.argsort(values, kind="stable"), parts)
+    return {f"{word} {number + 1}": piece for number, piece in enumerate(pieces)}
+
+
+def _largest_gap(groups: tuple[GroupCoverage, ...], target: float) -> float:
+    gaps = [abs(group.coverage - target) for group in groups if group.rows >= GROUP_ROWS]
+    return max(gaps, default=0.0)

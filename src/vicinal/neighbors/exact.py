@@ -1,0 +1,152 @@
+"""Exact search in blocks over BLAS, with distances that do not depend on the block they were computed in.
+
+BLAS gives an entry of a product other last bits when the shape of the call changes. Three things make it a function
+of its two rows: both sides are padded with zero rows to whole tiles; a probe of this machine's BLAS checks, once for
+each width, that padded products then agree to the bit, whatever the position and the company; and where float32
+products do not (OpenBLAS on AVX2), float64 products are tried, and at last every distance is a plain sum of squares,
+as it is for short rows, where a product gains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+from tqdm import tqdm
+
+from vicinal._arrays import Floats, Ints, Reals, positive
+from vicinal._threads import over_chunks
+from vicinal.errors import InvalidValue
+from vicinal.kernels.distances import Panel, squared_norms
+
+TILE = 64
+"""Reference rows are padded to a multiple of this."""
+
+QUERY_TILE = 32
+"""Queries are padded to a multiple of this: less, and a single row would cost less, but BLAS is not stable there."""
+
+DIRECT_WIDTH = 24
+"""Representations up to this wide are compared directly: a product would not be faster."""
+
+MOST_QUERIES = 1024
+"""Queries in one panel: beyond this a larger product gains nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Rows that can be neighbors: (n padded to tiles, d) in float32 or float64, with their squared norms."""
+
+    rows: Reals
+    norms: Floats
+    n: int
+    multiplied: bool  # distances come from products; otherwise from plain sums of squares
+
+    @classmethod
+    def of(cls, representations: Reals, order: Ints) -> Reference:
+        """Take the rows in `order`, pad and measure them; float16 becomes float32."""
+        dtypes = ["<f8"] if representations.dtype == np.float64 else ["<f4", "<f8"]
+        width = representations.shape[1]
+        stable = [dtype for dtype in dtypes if width > DIRECT_WIDTH and stable_products(width, dtype)]
+        padded = _zero_tiles(len(order), width, np.dtype((stable or dtypes)[0]), TILE)
+        for start in range(0, len(order), 4096):  # piece by piece: no second copy of all rows
+            some = order[start : start + 4096]
+            padded[start : start + len(some)] = representations[some]
+        return cls(padded, _norms(padded), len(order), bool(stable))
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(self.rows.shape[1])
+
+
+@dataclass(frozen=True)
+class ExactSearch:
+    """Exact neighbors by brute force in blocks; `megabytes` bounds the block of products held at a time.
+
+    >>> ExactSearch(megabytes=128)
+    ExactSearch(megabytes=128)
+    """
+
+    megabytes: float = 64.0
+
+    def __post_init__(self) -> None:
+        positive("megabytes", self.megabytes)
+
+    def panels(
+        self, reference: Reference, queries: Reals, *, progress: str | None = None
+    ) -> Iterator[tuple[int, Panel]]:
+        """Yield (first query, panel) for consecutive blocks of queries against all reference rows."""
+        item = reference.rows.dtype.itemsize
+        fitting = int(self.megabytes * 2**20 / (item * max(1, len(reference.rows))))
+        block = min(MOST_QUERIES, max(TILE, fitting // TILE * TILE))
+        buffer = np.empty((0, 0), reference.rows.dtype)
+        starts = range(0, len(queries), block)
+        for start in tqdm(starts, desc=progress, unit="block", disable=progress is None or len(starts) == 1):
+            chunk = queries[start : start + block]
+            if not reference.multiplied:
+                rows = np.ascontiguousarray(chunk, dtype=reference.rows.dtype)
+                yield start, Panel(buffer, rows, _norms(rows), reference.rows, reference.norms, reference.n)
+                continue
+            rows = _padded_queries(chunk, reference.rows.dtype)
+            if len(buffer) != len(rows):
+                buffer = np.empty((len(rows), len(reference.rows)), reference.rows.dtype)
+            np.matmul(rows, reference.rows.T, out=buffer)
+            yield start, Panel(buffer, rows[: len(chunk)], _norms(rows), reference.rows, reference.norms, reference.n)
+
+    def over_rows(
+        self,
+        reference: Reference,
+        queries: Reals,
+        work: Callable[[Panel, int, int, int], object],
+        *,
+        progress: str | None = None,
+    ) -> None:
+        """Call `work(panel, first, start, stop)` for every row range of every panel, on threads."""
+        for first, panel in self.panels(reference, queries, progress=progress):
+            n_queries = len(panel.queries)
+            over_chunks(partial(work, panel, first), n_queries, reference.n)
+
+
+@lru_cache(maxsize=256)
+def stable_products(width: int, dtype: str) -> bool:
+    """Probe whether this BLAS gives a padded product's entry the same bits at any place, in any company, transposed."""
+    rng = np.random.default_rng(width)
+    many = rng.standard_normal((9 * TILE, width)).astype(dtype)
+    whole = many @ many.copy().T
+    for n_queries, first in ((1, 0), (1, 5), (2, 2), (3, 1), (7, 0), (10, 8)):
+        queries = slice(first * QUERY_TILE, (first + n_queries) * QUERY_TILE)
+        for start, stop in ((0, 9), (3, 4), (2, 5), (0, 1)):
+            columns = slice(start * TILE, stop * TILE)
+            if not np.array_equal(many[queries] @ many[columns].copy().T, whole[queries, columns]):
+                return False
+    shifted = np.roll(many, 7, axis=0)
+    moved = (shifted[: 2 * QUERY_TILE] @ many.copy().T)[7:]
+    return bool(np.array_equal(moved, whole[: 2 * QUERY_TILE - 7]) and np.array_equal(whole, whole.T))
+
+
+def _zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int) -> Reals:
+    """Return zeros for the rows and for what fills their last tile."""
+    return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)
+
+
+def _padded_queries(rows: Reals, dtype: np.dtype[np.floating]) -> Reals:
+    """Return a copy of the rows with zero rows added to a whole number of tiles."""
+    out = _zero_tiles(len(rows), rows.shape[1], dtype, QUERY_TILE)
+    out[: len(rows)] = rows
+    return out
+
+
+def _norms(rows: Reals) -> Floats:
+    """Return the squared norms; refuse rows so long that a distance would overflow."""
+    out = np.empty(len(rows))
+    over_chunks(lambda start, stop: squared_norms(rows[start:stop], out[start:stop]), len(rows), rows.shape[1])
+    most = float(np.finfo(rows.dtype).max) / 8.0
+    if len(out) and not out.max() <= most:
+        msg = (
+            f"representations must be short enough for distances in {rows.dtype}: squared length at most {most:.3g}; "
+            f"row {int(out.argmax())} of a block has {out.max():.3g}. Scale them down."
+        )
+        raise InvalidValue(msg)
+    return out

@@ -1,0 +1,323 @@
+"""The front door: calibrate once, then predict, at any coverage, with p-values and explanations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._arrays import Floats, Reals, whole_number
+from vicinal.calibration import Calibration, Exact, Guarantee, Method, Neighbors, ScoredRows, Split
+from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch
+from vicinal.localizers import Localizer
+from vicinal.maps import RepresentationMap
+from vicinal.neighbors import ExactSearch
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
+from vicinal.probabilities import ProbabilityModel, probability_chunks
+from vicinal.quantiles import Coverage, exact_coverage
+from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.scores import ClassificationScore, RegressionScore, Score
+from vicinal.scores.classification import row_maxima
+from vicinal.scores.uniforms import row_uniforms
+from vicinal.scoring import (
+    as_classification,
+    as_regression,
+    fitting_score,
+    label_scores,
+    mapped_representations,
+    no_columns,
+    scored_rows,
+    value_scores,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why one row's threshold is where it is; `str` says it in words."""
+
+    neighbors: Neighbors
+    threshold: float
+    global_threshold: float
+    coverage: float
+
+    @property
+    def effective_size(self) -> float:
+        """Number of equally weighted neighbors that would vary as little."""
+        return self.neighbors.effective_size
+
+    def __str__(self) -> str:
+        if len(self.neighbors.rows) == 0:
+            return f"No neighborhood: one threshold, {self.threshold:.6g}, for every row."
+        side = "below" if self.threshold < self.global_threshold else "above"
+        if self.threshold == self.global_threshold:
+            side = "equal to"
+        nearest = self.neighbors.distances[0]
+        stand_in = " (its ball was empty: everyone stands in)" if self.neighbors.everyone else ""
+        return (
+            f"{len(self.neighbors.rows)} neighbors{stand_in}, the nearest at distance {nearest:.4g}, worth "
+            f"{self.effective_size:.4g} equally weighted ones. Threshold {self.threshold:.6g}, {side} the global "
+            f"{self.global_threshold:.6g} at coverage {self.coverage}."
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Predictor(ABC):
+    """A calibrated predictor: parts and arrays; predicting never changes it."""
+
+    coverage: Coverage
+    localizer: Localizer | None
+    representation: RepresentationMap | None
+    method: Method
+    calibration: Calibration
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, in numbers and, as `str`, in words."""
+        return self.calibration.guarantee(self.coverage)
+
+    def at(self, coverage: Coverage) -> Self:
+        """Return the predictor for another coverage; it shares all arrays."""
+        self.calibration.guarantee(coverage)
+        return replace(self, coverage=coverage)
+
+    def thresholds(
+        self, outputs: ModelOutputs, coverages: Sequence[Coverage] | None = None, *, progress: bool = False
+    ) -> Floats:
+        """Return the largest accepted score of each row, (n,); with `coverages`, at each of them, (n, coverages)."""
+        rows = self._representations(outputs)
+        wanted = [self.coverage] if coverages is None else list(coverages)
+        found = self.calibration.thresholds(rows, wanted, progress="predict" if progress else None)
+        return found[:, 0] if coverages is None else found
+
+    def explain(self, outputs: ModelOutputs, row: int = 0) -> Explanation:
+        """Return the neighbors of one row with their weights, and its threshold beside the global one."""
+        number = whole_number("row", row, least=0)
+        if number >= len(outputs):
+            raise InvalidLevel("row", row, f"one of the {len(outputs)} rows, 0 to {len(outputs) - 1}")
+        one = outputs[number : number + 1]
+        return Explanation(
+            neighbors=self.calibration.neighbors(self._representations(one)),
+            threshold=float(self.thresholds(one)[0]),
+            global_threshold=self.calibration.global_threshold(self.coverage),
+            coverage=float(self.coverage),
+        )
+
+    def _representations(self, outputs: ModelOutputs) -> Reals:
+        """Return the mapped representations, checked against those of the calibration rows."""
+        width = self.calibration.width
+        if not width:
+            return no_columns(len(outputs))
+        rows = mapped_representations(outputs, self.representation)
+        if rows.shape[1] != width:
+            msg = f"representations must have {width} columns, as in calibration; got {rows.shape[1]}."
+            raise ShapeMismatch(msg)
+        return rows
+
+    def __repr__(self) -> str:
+        parts = [f"coverage={self.coverage}", repr(self.localizer), f"method={type(self.method).__name__}"]
+        return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
+
+    @abstractmethod
+    def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
+        """Return p-values of candidates, or of the targets."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SetPredictor(Predictor):
+    """Prediction sets around a classifier."""
+
+    nonconformity: ClassificationScore
+    probabilities: ProbabilityModel | None
+    n_classes: int
+    class_names: tuple[str, ...] | None
+
+    def predict(self, outputs: ClassificationOutputs, *, progress: bool = False) -> PredictionSets:
+        """Return the set of labels of each row whose score is at most its threshold."""
+        self._check(outputs)
+        thresholds = self.thresholds(outputs, progress=progress)
+        uniforms = row_uniforms(outputs, self.nonconformity.seed)
+        members, confidences = [], np.empty(len(outputs))
+        for start, chunk in probability_chunks(outputs, self.probabilities):
+            rows = slice(start, start + len(chunk))
+            members.append(self.nonconformity.members(chunk, uniforms[rows], thresholds[rows]))
+            confidences[rows] = row_maxima(chunk)
+        return PredictionSets(
+            members[0] if len(members) == 1 else np.concatenate(members),
+            thresholds,
+            confidences,
+            outputs.class_names or self.class_names,
+            float(self.coverage),
+        )
+
+    def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
+        """Return the p-value of every label, (n, classes), or of the targets, (n,).
+
+        A label is in the set where its p-value exceeds (n + 1 - m) / (n + 1); for PaperLiteral, (n - m) / n.
+        """
+        classified = self._check(outputs)
+        if targets is not None:
+            scores = label_scores(classified, targets, self.nonconformity, self.probabilities)
+            return self.calibration.p_values(self._representations(outputs), scores[:, None])[:, 0]
+        uniforms = row_uniforms(classified, self.nonconformity.seed)
+        out = np.empty((len(outputs), self.n_classes))
+        for start, chunk in probability_chunks(classified, self.probabilities):
+            rows = slice(start, start + len(chunk))
+            scores = self.nonconformity.of_all(chunk, uniforms[rows])
+            out[rows] = self.calibration.p_values(self._representations(outputs[rows]), scores)
+        return out
+
+    def _check(self, outputs: ModelOutputs) -> ClassificationOutputs:
+        classified = as_classification(outputs)
+        if classified.n_classes != self.n_classes:
+            msg = f"outputs must have {self.n_classes} classes, as in calibration; got {classified.n_classes}."
+            raise ShapeMismatch(msg)
+        return classified
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class IntervalPredictor(Predictor):
+    """Prediction intervals around a regression model."""
+
+    nonconformity: RegressionScore
+
+    def predict(self, outputs: RegressionOutputs, *, progress: bool = False) -> PredictionIntervals:
+        """Return the interval of each row whose values score at most its threshold."""
+        self.nonconformity.check(as_regression(outputs))
+        thresholds = self.thresholds(outputs, progress=progress)
+        lower, upper = self.nonconformity.interval(outputs, thresholds)
+        return PredictionIntervals(lower, upper, thresholds, float(self.coverage))
+
+    def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
+        """Return the p-value of each target, (n,); regression has no list of candidates, so `targets` is needed."""
+        if targets is None:
+            msg = "p_values of a regression needs targets: one value for each row."
+            raise Incompatible(msg)
+        scores = value_scores(as_regression(outputs), targets, self.nonconformity)
+        return self.calibration.p_values(self._representations(outputs), scores[:, None])[:, 0]
+
+
+@overload
+def calibrate(
+    outputs: ClassificationOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = ...,
+    *,
+    nonconformity: ClassificationScore | None = ...,
+    localizer: Localizer | None = ...,
+    probabilities: ProbabilityModel | None = ...,
+    representation: RepresentationMap | None = ...,
+    method: Method | None = ...,
+    search: ExactSearch | None = ...,
+    progress: bool = ...,
+) -> SetPredictor: ...
+@overload
+def calibrate(
+    outputs: RegressionOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = ...,
+    *,
+    nonconformity: RegressionScore | None = ...,
+    localizer: Localizer | None = ...,
+    probabilities: None = ...,
+    representation: RepresentationMap | None = ...,
+    method: Method | None = ...,
+    search: ExactSearch | None = ...,
+    progress: bool = ...,
+) -> IntervalPredictor: ...
+def calibrate(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = 0.9,
+    *,
+    nonconformity: Score | None = None,
+    localizer: Localizer | None = None,
+    probabilities: ProbabilityModel | None = None,
+    representation: RepresentationMap | None = None,
+    method: Method | None = None,
+    search: ExactSearch | None = None,
+    progress: bool = False,
+) -> SetPredictor | IntervalPredictor:
+    """Calibrate on rows that neither the model nor any fitted part has seen.
+
+    Without `nonconformity`: LAC for classification; for regression CQR, ScaledResidual or AbsoluteResidual, by what
+    the outputs hold. Without `method`: Exact. Every method but Split needs a `localizer`.
+
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, size=(600, 1))
+    >>> y = rng.normal(0, 0.1 + np.abs(x[:, 0]))
+    >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(600), x)
+    >>> predictor = vc.calibrate(outputs[:500], y[:500], 0.9, localizer=vc.Uniform(n_neighbors=100))
+    >>> intervals = predictor.predict(vc.ModelOutputs.from_predictions([0.0, 0.0], [[0.0], [2.0]]))
+    >>> bool(intervals.lengths[0] < intervals.lengths[1])
+    True
+    """
+    exact_coverage(coverage)
+    score = fitting_score(outputs, nonconformity)
+    chosen = Exact() if method is None else method
+    _check_parts(chosen, localizer, score, probabilities)
+    near = chosen.needs_representations(localizer)
+
+    def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
+        fitting_score(rows, score)
+        columns = mapped_representations(rows, representation) if near else no_columns(len(rows))
+        return scored_rows(rows, values, score, probabilities, columns)
+
+    calibration = chosen.calibrate(
+        scorer(outputs, targets),
+        localizer,
+        ExactSearch() if search is None else search,
+        scorer,
+        progress="calibrate" if progress else None,
+    )
+    calibration.guarantee(coverage)
+    if isinstance(score, RegressionScore):
+        return IntervalPredictor(
+            coverage=coverage,
+            localizer=localizer,
+            representation=representation,
+            method=chosen,
+            calibration=calibration,
+            nonconformity=score,
+        )
+    classified = as_classification(outputs)
+    return SetPredictor(
+        coverage=coverage,
+        localizer=localizer,
+        representation=representation,
+        method=chosen,
+        calibration=calibration,
+        nonconformity=score,
+        probabilities=probabilities,
+        n_classes=classified.n_classes,
+        class_names=classified.class_names,
+    )
+
+
+def _check_parts(
+    method: Method, localizer: Localizer | None, score: Score, probabilities: ProbabilityModel | None
+) -> None:
+    """Refuse parts that are not what their argument says, and a local method without a localizer."""
+    if not isinstance(method, Method):
+        msg = f"method must be Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral(); got {method!r}."
+        raise Incompatible(msg)
+    if localizer is None and not isinstance(method, Split):
+        msg = (
+            f"{method} needs a localizer, for example localizer=Exponential(n_neighbors=200, bandwidth=10.0); "
+            "for no localization use method=Split()."
+        )
+        raise Incompatible(msg)
+    if localizer is not None and not isinstance(localizer, Localizer):
+        msg = f"localizer must be Exponential(...), Uniform(...) or Ball(...); got {localizer!r}."
+        raise Incompatible(msg)
+    if probabilities is not None and not isinstance(probabilities, ProbabilityModel):
+        msg = f"probabilities must be a fitted model such as TemperatureScaling.fit(...); got {probabilities!r}."
+        raise Incompatible(msg)
+    if probabilities is not None and isinstance(score, RegressionScore):
+        msg = "probabilities=... is for classifiers; a regression has none."
+        raise Incompatible(msg)

@@ -1,0 +1,55 @@
+"""Probability models are fitted values; the predictor applies them itself, chunk by chunk."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+
+from vicinal._arrays import Floats, Reals
+from vicinal._threads import over_chunks
+from vicinal.kernels.rows import softmax_rows
+from vicinal.outputs import ClassificationOutputs
+
+CHUNK_ENTRIES = 2**22
+"""Probabilities held at a time where they have to be computed."""
+
+
+class ProbabilityModel(ABC):
+    """A fitted map from a model's outputs to class probabilities."""
+
+    @abstractmethod
+    def of(self, outputs: ClassificationOutputs) -> Reals:
+        """Return the probabilities of each row, (n, classes), in float32 or float64."""
+
+
+def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Iterator[tuple[int, Reals]]:
+    """Yield (first row, probabilities) of consecutive rows; given probabilities are passed on without a copy."""
+    if model is None and outputs.probabilities is not None and outputs.probabilities.dtype != np.float16:
+        yield 0, outputs.probabilities
+        return
+    step = max(1, CHUNK_ENTRIES // outputs.n_classes)
+    for start in range(0, len(outputs), step):
+        chunk = outputs[start : start + step]
+        yield start, plain_probabilities(chunk) if model is None else model.of(chunk)
+
+
+def plain_probabilities(outputs: ClassificationOutputs) -> Reals:
+    """Return the probabilities as given, or the softmax of the logits, (n, classes)."""
+    if outputs.probabilities is None:
+        return softmax(outputs.given, 1.0)
+    given = outputs.probabilities
+    return given.astype(np.float32) if given.dtype == np.float16 else given
+
+
+def softmax(logits: Reals, temperature: float) -> Floats:
+    """Return softmax(logits / temperature) in float64, (n, classes)."""
+    rows = logits.astype(np.float32) if logits.dtype == np.float16 else logits
+    out = np.empty(rows.shape)
+    over_chunks(
+        lambda start, stop: softmax_rows(rows, temperature, start, stop, out[start:stop]),
+        len(out),
+        rows.shape[1],
+    )
+    return out

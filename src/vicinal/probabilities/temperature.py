@@ -1,0 +1,71 @@
+"""Temperature scaling: one number that makes a network's confidence match its accuracy (the paper's Platt scaling)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._arrays import Ints, Reals, as_labels, positive
+from vicinal.outputs import ClassificationOutputs
+from vicinal.probabilities.base import ProbabilityModel, softmax
+
+SMALLEST_PROBABILITY = 1e-30
+"""Given probabilities of 0 are lifted to this before their logarithm is taken."""
+
+
+@dataclass(frozen=True)
+class TemperatureScaling(ProbabilityModel):
+    """softmax(logits / temperature); fit it on rows that are not calibration rows.
+
+    >>> TemperatureScaling(2.0).of(ClassificationOutputs.from_logits([[0.0, 0.0]]))
+    array([[0.5, 0.5]])
+    """
+
+    temperature: float
+
+    def __post_init__(self) -> None:
+        positive("temperature", self.temperature)
+
+    @classmethod
+    def fit(cls, outputs: ClassificationOutputs, targets: ArrayLike) -> TemperatureScaling:
+        """Return the temperature with the smallest negative log-likelihood on these rows.
+
+        >>> rng = np.random.default_rng(0)
+        >>> logits = rng.normal(size=(2000, 3))
+        >>> labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        >>> fitted = TemperatureScaling.fit(ClassificationOutputs.from_logits(4 * logits), labels)
+        >>> 3.5 < fitted.temperature < 4.5
+        True
+        """
+        from scipy.optimize import minimize_scalar
+
+        labels = as_labels(targets, len(outputs), outputs.n_classes)
+        logits = _as_logits(outputs)
+        found = minimize_scalar(
+            lambda log_temperature: negative_log_likelihood(logits, labels, float(np.exp(log_temperature))),
+            bounds=(np.log(1e-2), np.log(1e2)),
+            method="bounded",
+            options={"xatol": 1e-6},
+        )
+        return cls(float(np.exp(found.x)))
+
+    def of(self, outputs: ClassificationOutputs) -> Reals:
+        """Return the scaled probabilities, (n, classes)."""
+        return softmax(_as_logits(outputs), float(self.temperature))
+
+
+def negative_log_likelihood(logits: Reals, labels: Ints, temperature: float) -> float:
+    """Return the mean negative log-likelihood of softmax(logits / temperature)."""
+    scaled = logits.astype(np.float64) / temperature
+    top = scaled.max(axis=1)
+    log_total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
+    return float(np.mean(log_total - scaled[np.arange(len(labels)), labels]))
+
+
+def _as_logits(outputs: ClassificationOutputs) -> Reals:
+    """Return the logits, or the logarithm of given probabilities: the same up to a constant a row."""
+    if outputs.logits is not None:
+        return outputs.logits
+    return np.log(np.maximum(outputs.given.astype(np.float64), SMALLEST_PROBABILITY))

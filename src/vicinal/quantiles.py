@@ -1,0 +1,67 @@
+"""Which order statistic a coverage asks for, and the level it picks among pairs (rank, score)."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from vicinal._arrays import Floats, Ints
+from vicinal.errors import InvalidLevel, TooFewRows
+
+Coverage: TypeAlias = float | Fraction | Decimal
+
+
+def exact_coverage(coverage: Coverage) -> Fraction:
+    """Return the decimal the user wrote as a fraction, strictly between 0 and 1.
+
+    >>> exact_coverage(0.9)
+    Fraction(9, 10)
+    """
+    expected = "strictly between 0 and 1, such as 0.9"
+    if isinstance(coverage, bool):
+        raise InvalidLevel("coverage", coverage, expected)
+    try:
+        share = Fraction(str(coverage))
+    except (ValueError, ZeroDivisionError) as error:
+        raise InvalidLevel("coverage", coverage, expected) from error
+    if not 0 < share < 1:
+        hint = "; percentages are written as shares: 0.9, not 90" if share > 1 else ""
+        raise InvalidLevel("coverage", coverage, expected + hint)
+    return share
+
+
+def rows_needed(coverage: Coverage) -> int:
+    """Return the smallest number of ranked rows with a finite answer at this coverage: ceil(c / (1 - c)).
+
+    >>> rows_needed(0.9), rows_needed(0.95)
+    (9, 19)
+    """
+    share = exact_coverage(coverage)
+    return math.ceil(share / (1 - share))
+
+
+def order(coverage: Coverage, n: int) -> int:
+    """Return m = ceil(c (n + 1)), computed exactly; `TooFewRows` where m > n.
+
+    >>> order(0.9, 9), order(0.9, 99)
+    (9, 90)
+    """
+    m = math.ceil(exact_coverage(coverage) * (n + 1))
+    if m > n:
+        needed = rows_needed(coverage)
+        msg = (
+            f"coverage {coverage} needs at least {needed} ranked calibration rows; got {n}. "
+            f"Add rows, or ask for at most {n}/{n + 1} = {n / (n + 1):.4g}."
+        )
+        raise TooFewRows(msg, rows=n, needed=needed)
+    return m
+
+
+def sorted_pairs(ranks: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """Sort pairs (rank, score) lexicographically."""
+    by_pair = np.lexsort((values, ranks))
+    return ranks[by_pair], values[by_pair]

@@ -1,0 +1,86 @@
+"""The answers: sets of labels for classification, intervals for regression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._arrays import Bools, Floats, Ints, as_labels, as_targets
+from vicinal.outputs import as_class_names
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionSets:
+    """A set of labels for each of n rows.
+
+    >>> import numpy as np
+    >>> sets = PredictionSets(np.array([[True, False, True]]), np.array([0.8]), np.array([0.7]))
+    >>> sets.sizes, sets.labels(["cat", "dog", "fox"])
+    (array([2]), [['cat', 'fox']])
+    """
+
+    members: Bools  # (n, classes)
+    thresholds: Floats  # (n,): a label belongs where its score is at most this
+    confidences: Floats  # (n,): the model's probability of its own top label
+    class_names: tuple[str, ...] | None = None
+    coverage: float | None = None  # what was asked for
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Number of labels in each set, (n,)."""
+        return np.asarray(np.count_nonzero(self.members, axis=1), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def labels(self, names: Sequence[str] | None = None) -> list[list[str]] | list[list[int]]:
+        """Return each set as a list of class names, or of class numbers where there are no names."""
+        chosen = self.class_names if names is None else as_class_names(names, self.members.shape[1])
+        if chosen is None:
+            return [np.flatnonzero(row).tolist() for row in self.members]
+        return [[chosen[label] for label in np.flatnonzero(row)] for row in self.members]
+
+    def covered(self, targets: ArrayLike) -> Bools:
+        """Return for each row whether its set holds the target, (n,)."""
+        labels = as_labels(targets, len(self), self.members.shape[1])
+        return np.asarray(self.members[np.arange(len(self)), labels])
+
+    def __repr__(self) -> str:
+        n, classes = self.members.shape
+        return f"PredictionSets({n} rows of {classes} classes, mean size {self.sizes.mean():.3g})"
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionIntervals:
+    """An interval for each of n rows; lower > upper says that it is empty.
+
+    >>> import numpy as np
+    >>> intervals = PredictionIntervals(np.array([1.0]), np.array([4.0]), np.array([1.5]))
+    >>> intervals.lengths, intervals.covered([2.0])
+    (array([3.]), array([ True]))
+    """
+
+    lower: Floats  # (n,)
+    upper: Floats  # (n,)
+    thresholds: Floats  # (n,): a value belongs where its score is at most this
+    coverage: float | None = None  # what was asked for
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Length of each interval, 0 where it is empty, (n,)."""
+        return np.maximum(self.upper - self.lower, 0.0)
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def covered(self, targets: ArrayLike) -> Bools:
+        """Return for each row whether its interval holds the target, (n,)."""
+        values = as_targets(targets, len(self))
+        return (self.lower <= values) & (values <= self.upper)
+
+    def __repr__(self) -> str:
+        return f"PredictionIntervals({len(self)} rows, mean length {self.lengths.mean():.4g})"

@@ -1,0 +1,105 @@
+"""Scores of real targets: residuals, scaled residuals, and conformalized quantiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vicinal._arrays import Floats
+from vicinal.errors import Incompatible
+from vicinal.outputs import RegressionOutputs
+from vicinal.scores.base import RegressionScore
+
+
+@dataclass(frozen=True)
+class AbsoluteResidual(RegressionScore):
+    """|y - prediction|: intervals of one length everywhere, unless a localizer makes them local.
+
+    >>> from vicinal.outputs import ModelOutputs
+    >>> AbsoluteResidual().of_values(ModelOutputs.from_predictions([1.0, 2.0]), np.array([1.5, 0.0]))
+    array([0.5, 2. ])
+    """
+
+    def check(self, outputs: RegressionOutputs) -> None:
+        """Refuse outputs without point predictions."""
+        predictions(outputs, self)
+
+    def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
+        """Return the score of one value a row, (n,)."""
+        return np.abs(values - predictions(outputs, self))
+
+    def center(self, outputs: RegressionOutputs) -> Floats:
+        """Return the prediction, (n,)."""
+        return predictions(outputs, self)
+
+
+@dataclass(frozen=True)
+class ScaledResidual(RegressionScore):
+    """|y - prediction| / scale, for models that also predict how far off they may be.
+
+    >>> from vicinal.outputs import ModelOutputs
+    >>> ScaledResidual().of_values(ModelOutputs.from_predictions([1.0], scales=[0.5]), np.array([2.0]))
+    array([2.])
+    """
+
+    def check(self, outputs: RegressionOutputs) -> None:
+        """Refuse outputs without point predictions or scales."""
+        predictions(outputs, self)
+        scales(outputs)
+
+    def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
+        """Return the score of one value a row, (n,)."""
+        return np.abs(values - predictions(outputs, self)) / scales(outputs)
+
+    def center(self, outputs: RegressionOutputs) -> Floats:
+        """Return the prediction, (n,)."""
+        return predictions(outputs, self)
+
+
+@dataclass(frozen=True)
+class CQR(RegressionScore):
+    """max(lower - y, y - upper): how far y lies outside the predicted quantiles, negative inside them.
+
+    >>> from vicinal.outputs import ModelOutputs
+    >>> CQR().of_values(ModelOutputs.from_quantiles([0.0, 0.0], [4.0, 4.0]), np.array([1.0, 5.0]))
+    array([-1.,  1.])
+    """
+
+    def check(self, outputs: RegressionOutputs) -> None:
+        """Refuse outputs without two quantiles."""
+        quantiles(outputs)
+
+    def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
+        """Return the score of one value a row, (n,)."""
+        lower, upper = quantiles(outputs)
+        return np.maximum(lower - values, values - upper)
+
+    def center(self, outputs: RegressionOutputs) -> Floats:
+        """Return the middle of the two quantiles, (n,)."""
+        lower, upper = quantiles(outputs)
+        return lower + (upper - lower) / 2.0
+
+
+def predictions(outputs: RegressionOutputs, score: RegressionScore) -> Floats:
+    """Return the point predictions, (n,)."""
+    if outputs.predictions is None:
+        msg = f"{score} needs point predictions; use ModelOutputs.from_predictions, or CQR() with quantiles."
+        raise Incompatible(msg)
+    return outputs.predictions
+
+
+def scales(outputs: RegressionOutputs) -> Floats:
+    """Return the scales, (n,)."""
+    if outputs.scales is None:
+        msg = "ScaledResidual() needs a scale for each row; use ModelOutputs.from_predictions(..., scales=...)."
+        raise Incompatible(msg)
+    return outputs.scales
+
+
+def quantiles(outputs: RegressionOutputs) -> tuple[Floats, Floats]:
+    """Return the two quantiles, (n,) each."""
+    if outputs.lower is None or outputs.upper is None:
+        msg = "CQR() needs two quantiles; use ModelOutputs.from_quantiles(lower, upper, ...)."
+        raise Incompatible(msg)
+    return outputs.lower, outputs.upper

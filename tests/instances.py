@@ -1,0 +1,53 @@
+"""The lists every law runs over: a new part joins a list and inherits the tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import vicinal as vc
+
+CLASSIFICATION_SCORES = [
+    vc.LAC(),
+    vc.APS(),
+    vc.RAPS(rank_penalty=0.01, free_ranks=2),
+    vc.RAPS(rank_penalty=0.5, free_ranks=0),
+    vc.NeverEmpty(vc.LAC()),
+    vc.NeverEmpty(vc.APS()),
+    vc.NeverEmpty(vc.RAPS(rank_penalty=0.1, free_ranks=1)),
+]
+REGRESSION_SCORES = [vc.AbsoluteResidual(), vc.ScaledResidual(), vc.CQR()]
+LOCALIZERS = [
+    vc.Exponential(n_neighbors=7, bandwidth=0.7),
+    vc.Exponential(n_neighbors=1, bandwidth=0.01),
+    vc.Exponential(n_neighbors=None, bandwidth=1.5),
+    vc.Uniform(n_neighbors=5),
+    vc.Uniform(n_neighbors=None),
+    vc.Ball(radius=1.0),
+    vc.Ball(radius=1e-6),
+]
+METHODS = [vc.Split(), vc.Exact(), vc.SplitReference(fraction=0.4), vc.LeaveOneOut(), vc.PaperLiteral()]
+SEARCHES = [vc.ExactSearch(), vc.ExactSearch(megabytes=0.01)]
+
+
+def classification_rows(n: int, seed: int, *, classes: int = 5, width: int = 3, dtype: type = np.float64):
+    """Return outputs and labels of a noisy classifier whose noise depends on where the row lies."""
+    rng = np.random.default_rng(seed)
+    representations = rng.normal(size=(n, width))
+    labels = rng.integers(classes, size=n)
+    logits = rng.normal(size=(n, classes)) * (0.5 + np.abs(representations[:, :1]))
+    logits[np.arange(n), labels] += 1.5
+    return vc.ModelOutputs.from_logits(logits.astype(dtype), representations.astype(dtype)), labels
+
+
+def regression_rows(n: int, seed: int, *, width: int = 3):
+    """Return outputs that fit every regression score, and targets whose noise depends on where the row lies."""
+    rng = np.random.default_rng(seed)
+    representations = rng.normal(size=(n, width))
+    noise = 0.3 + np.abs(representations[:, 0])
+    predictions = representations.sum(axis=1)
+    targets = predictions + rng.normal(0, noise)
+    return {
+        "AbsoluteResidual": vc.ModelOutputs.from_predictions(predictions, representations),
+        "ScaledResidual": vc.ModelOutputs.from_predictions(predictions, representations, scales=0.5 + noise),
+        "CQR": vc.ModelOutputs.from_quantiles(predictions - noise, predictions + noise, representations),
+    }, targets

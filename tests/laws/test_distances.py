@@ -1,0 +1,97 @@
+"""Distances: functions of their two rows alone, symmetric, exactly 0 for duplicates, and right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vicinal as vc
+from tests import slow
+from vicinal.kernels.distances import all_distances
+from vicinal.kernels.ranks import kth_smallest, members
+from vicinal.localizers import Uniform
+from vicinal.neighbors import Reference
+from vicinal.neighbors import exact as exact_search
+
+
+def distances(search, reference, queries):
+    out = np.empty((len(queries), reference.n))
+    for first, panel in search.panels(reference, queries):
+        all_distances(panel, out[first : first + len(panel.queries)])
+    return out
+
+
+def rows(width, dtype, n=333, seed=0):
+    rng = np.random.default_rng(seed)
+    found = np.maximum(rng.normal(size=(n, width)) + 0.5, 0).astype(dtype)
+    found[17] = found[200]
+    found[5] = 0
+    return found
+
+
+CASES = [(width, dtype) for width in (1, 3, 24, 25, 64, 100, 512) for dtype in (np.float16, np.float32, np.float64)]
+
+
+@pytest.mark.parametrize(("width", "dtype"), CASES)
+def test_a_distance_does_not_depend_on_its_company(width, dtype):
+    table = rows(width, dtype)
+    reference = Reference.of(table, np.arange(len(table)))
+    together = distances(vc.ExactSearch(), reference, table)
+    np.testing.assert_array_equal(together, together.T)
+    np.testing.assert_array_equal(np.diag(together), 0)
+    assert together[17, 200] == 0
+    np.testing.assert_array_equal(distances(vc.ExactSearch(megabytes=1e-6), reference, table), together)
+    for start, stop in ((0, 1), (40, 73), (300, 333)):
+        np.testing.assert_array_equal(distances(vc.ExactSearch(), reference, table[start:stop]), together[start:stop])
+    order = np.random.default_rng(1).permutation(len(table))[:111]
+    shuffled = Reference.of(table, order)
+    np.testing.assert_array_equal(distances(vc.ExactSearch(), shuffled, table), together[:, order])
+
+
+@pytest.mark.parametrize(("width", "dtype"), CASES)
+def test_distances_are_right(width, dtype):
+    table = rows(width, dtype)
+    found = distances(vc.ExactSearch(), Reference.of(table, np.arange(len(table))), table)
+    expected = slow.squared_distances(table, table)
+    np.testing.assert_allclose(found, expected, rtol=1e-12 if dtype == np.float64 else 2e-5, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_far_away_cloud_keeps_its_small_distances(dtype):
+    # Products of rows near 1000 agree in all leading digits: without recomputation these distances would be noise.
+    table = (1000 + np.random.default_rng(0).normal(size=(100, 40)) * 0.01).astype(dtype)
+    found = distances(vc.ExactSearch(), Reference.of(table, np.arange(100)), table)
+    np.testing.assert_allclose(found, slow.squared_distances(table, table), rtol=1e-6)
+
+
+def test_without_a_stable_product_every_distance_is_direct(monkeypatch):
+    table = rows(100, np.float32)
+    monkeypatch.setattr(exact_search, "stable_products", lambda *_: False)
+    reference = Reference.of(table, np.arange(len(table)))
+    assert not reference.multiplied
+    found = distances(vc.ExactSearch(), reference, table)
+    np.testing.assert_allclose(found, slow.squared_distances(table, table), rtol=1e-12)
+
+
+def test_float64_products_stand_in_where_only_they_are_stable(monkeypatch):
+    table = rows(100, np.float32)
+    monkeypatch.setattr(exact_search, "stable_products", lambda width, dtype: dtype == "<f8")
+    reference = Reference.of(table, np.arange(len(table)))
+    assert reference.multiplied
+    assert reference.rows.dtype == np.float64
+    found = distances(vc.ExactSearch(), reference, table)
+    np.testing.assert_allclose(found, slow.squared_distances(table, table), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 5, 300, 5000])
+def test_members_are_the_k_nearest_with_all_ties(n):
+    rng = np.random.default_rng(n)
+    for _ in range(20):
+        values = rng.integers(0, max(2, n // 3), n).astype(float) if rng.random() < 0.5 else rng.random(n)
+        k = int(rng.integers(1, n + 1))
+        who, scratch = np.empty(n + 1, np.int64), np.empty(n)
+        count, limit = members(values, n, Uniform(k).rule(), who, scratch)
+        reach = np.sort(values)[k - 1]
+        assert limit == reach
+        np.testing.assert_array_equal(who[:count], np.flatnonzero(values <= reach))
+        assert kth_smallest(values.copy(), k) == reach

@@ -1,0 +1,20 @@
+"""Checked by mypy, never run: the front door needs no cast."""
+
+import numpy as np
+from typing_extensions import assert_type
+
+import vicinal as vc
+
+labels = np.zeros(10, dtype=np.int64)
+outputs = vc.ModelOutputs.from_logits(np.zeros((10, 3)), np.zeros((10, 2)))
+predictor = vc.calibrate(outputs, labels, coverage=0.9, localizer=vc.Uniform(n_neighbors=None))
+assert_type(predictor, vc.SetPredictor)
+assert_type(predictor.at(0.8), vc.SetPredictor)
+assert_type(predictor.predict(outputs), vc.PredictionSets)
+print(predictor.predict(outputs).members.sum(), predictor.guarantee.probability)
+
+values = vc.ModelOutputs.from_predictions(np.zeros(10), np.zeros((10, 2)))
+intervals = vc.calibrate(values, np.zeros(10), coverage=0.8, method=vc.Split())
+assert_type(intervals, vc.IntervalPredictor)
+assert_type(intervals.predict(values), vc.PredictionIntervals)
+print(intervals.predict(values).lower.min())
