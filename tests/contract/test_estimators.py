@@ -1,0 +1,121 @@
+"""The scikit-learn contract: check_estimator without expected failures, cloning, pipelines, frozen models."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits, make_classification
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import vicinal as vc
+
+ESTIMATORS = [
+    vc.NeighborhoodClassifier(),
+    vc.NeighborhoodRegressor(),
+    vc.NeighborhoodClassifier(LogisticRegression(), coverage=0.8, localizer=vc.Uniform(None)),
+    vc.NeighborhoodRegressor(Ridge(), method=vc.Split()),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: repr(estimator)[:60])
+def test_check_estimator_finds_nothing(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert [result for result in results if result["status"] not in ("passed", "skipped")] == []
+
+
+def test_sets_around_a_forest_cover():
+    X, y = load_digits(return_X_y=True)
+    model = vc.NeighborhoodClassifier(RandomForestClassifier(random_state=0), coverage=0.95, random_state=0)
+    model.fit(X[:1200], y[:1200])
+    sets = model.predict_set(X[1200:])
+    found = vc.evaluate(sets, y[1200:])
+    assert 0.88 < found.coverage <= 1
+    assert sets.labels()[0] == [str(label) for label in np.flatnonzero(sets.members[0])]
+    wider = model.predict_set(X[1200:], coverage=0.99)
+    assert np.all(sets.members <= wider.members)
+    assert model.predict(X[1200:]).shape == (597,)
+
+
+def test_intervals_in_a_pipeline_and_frozen():
+    X, y = load_diabetes(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), vc.NeighborhoodRegressor(RandomForestRegressor(50, random_state=0)))
+    pipeline.fit(X[:300], y[:300])
+    intervals = pipeline[-1].predict_interval(pipeline[:-1].transform(X[300:]))
+    assert 0.75 < intervals.covered(y[300:]).mean() <= 1
+    trained = Ridge().fit(X[:150], y[:150])
+    frozen = vc.NeighborhoodRegressor(FrozenEstimator(trained)).fit(X[150:300], y[150:300])
+    np.testing.assert_array_equal(frozen.predict(X[300:]), trained.predict(X[300:]))
+    assert frozen.predictor_.calibration.n_ranked == 150
+
+
+def first_two_squared(X):
+    return X[:, :2] ** 2
+
+
+@pytest.mark.parametrize(
+    ("representation", "width"),
+    [(None, 20), ("decision_function", 3), (first_two_squared, 2)],
+    ids=["inputs", "method", "callable"],
+)
+def test_representations_are_inputs_methods_or_callables(representation, width):
+    X, y = make_classification(400, n_classes=3, n_informative=5, random_state=0)
+    model = vc.NeighborhoodClassifier(LogisticRegression(), representation=representation, random_state=0).fit(X, y)
+    assert model.predictor_.calibration.width == width
+    assert len(model.predict_set(X)) == 400
+
+
+def test_a_representation_that_is_no_method_is_refused():
+    X, y = make_classification(100, random_state=0)
+    with pytest.raises(vc.errors.InvalidLevel, match="a method of LogisticRegression"):
+        vc.NeighborhoodClassifier(representation="embed").fit(X, y)
+
+
+def test_too_few_rows_is_an_error_only_where_a_region_is_asked_for():
+    X, y = make_classification(12, random_state=0)
+    model = vc.NeighborhoodClassifier(coverage=0.95).fit(X, y)
+    assert model.predict(X).shape == (12,)
+    with pytest.raises(vc.errors.TooFewRows, match="at least 19"):
+        model.predict_set(X)
+    regressor = vc.NeighborhoodRegressor(coverage=0.95).fit(X, y)
+    with pytest.raises(vc.errors.TooFewRows, match="at least 19"):
+        regressor.predict_interval(X)
+
+
+def test_one_class_is_said_when_a_set_is_asked_for():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    frozen = FrozenEstimator(LogisticRegression().fit(X, np.arange(50) % 2))
+    model = vc.NeighborhoodClassifier(frozen).fit(X, np.zeros(50))
+    with pytest.raises(vc.errors.TooFewRows, match="two classes"):
+        model.predict_set(X)
+
+
+def test_cloning_searching_and_crossvalidating():
+    X, y = make_classification(300, random_state=0)
+    model = vc.NeighborhoodClassifier(LogisticRegression(), localizer=vc.Exponential(20, 1.0), random_state=1)
+    copy = clone(model)
+    assert copy.get_params()["localizer"] == vc.Exponential(20, 1.0)
+    np.testing.assert_array_equal(copy.fit(X, y).predict_set(X).members, model.fit(X, y).predict_set(X).members)
+    assert cross_val_score(model, X, y).mean() > 0.7
+    search = GridSearchCV(model, {"estimator__C": [0.1, 1.0]}).fit(X, y)
+    assert search.best_estimator_.predict_set(X).members.shape == (300, 2)
+
+
+def test_labels_may_be_text():
+    X, y = make_classification(300, random_state=0)
+    names = np.array(["no", "yes"])[y]
+    model = vc.NeighborhoodClassifier(random_state=0).fit(X, names)
+    assert set(model.predict(X)) == {"no", "yes"}
+    assert {label for row in model.predict_set(X).labels() for label in row} <= {"no", "yes"}
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
