@@ -1,5 +1,6 @@
 # Two commands do all the set-up: `make demo` and `make test`. Nothing outside this folder is touched.
 PYTHON ?= python3
+export NO_MKDOCS_2_WARNING := 1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 

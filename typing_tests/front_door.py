@@ -1,7 +1,8 @@
 """Checked by mypy, never run: the front door needs no cast."""
 
+from typing import assert_type
+
 import numpy as np
-from typing_extensions import assert_type
 
 import vicinal as vc
 

@@ -165,15 +165,20 @@ def worst_slab_coverage(
         raise TooFewRows(msg, rows=len(rows), needed=int(1 / (share * search_share)))
     vectors = rng.standard_normal((rows.shape[1], directions))
     vectors /= np.linalg.norm(vectors, axis=0)
-    low, high, best = _sought_slab(rows[sought], covered[sought], vectors, least)
-    projected = rows[measured].astype(np.float64) @ best
+    low, high, best = _sought_slab(_projected(rows, sought, vectors), covered[sought], vectors, least)
+    projected = _projected(rows, measured, best)
     inside = (projected >= low) & (projected <= high)
     return float(np.mean(covered[measured][inside])) if inside.any() else float("nan")
 
 
-def _sought_slab(rows: Reals, covered: Bools, vectors: Floats, least: int) -> tuple[float, float, Floats]:
-    """Return bounds and direction of the slab with the lowest coverage on these rows."""
-    projected = rows.astype(np.float64) @ vectors  # (n, directions)
+def _projected(rows: Reals, chosen: Ints, vectors: Floats) -> Floats:
+    """Return the chosen rows along each direction, in float64 but never all rows at once."""
+    pieces = np.array_split(chosen, max(1, len(chosen) // 2048))
+    return np.concatenate([rows[piece].astype(np.float64) @ vectors for piece in pieces])
+
+
+def _sought_slab(projected: Floats, covered: Bools, vectors: Floats, least: int) -> tuple[float, float, Floats]:
+    """Return bounds and direction of the slab with the lowest coverage; `projected` is (n, directions)."""
     best = (np.inf, 0.0, 0.0, 0)
     for direction in range(vectors.shape[1]):
         order = np.argsort(projected[:, direction], kind="stable")

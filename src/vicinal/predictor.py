@@ -261,6 +261,8 @@ def calibrate(
     score = fitting_score(outputs, nonconformity)
     chosen = Exact() if method is None else method
     _check_parts(chosen, localizer, score, probabilities)
+    _check_kind("representation", representation, RepresentationMap, "a fitted map, or None")
+    _check_kind("search", search, ExactSearch, "ExactSearch(...), or None")
     near = chosen.needs_representations(localizer)
 
     def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
@@ -303,21 +305,21 @@ def _check_parts(
     method: Method, localizer: Localizer | None, score: Score, probabilities: ProbabilityModel | None
 ) -> None:
     """Refuse parts that are not what their argument says, and a local method without a localizer."""
-    if not isinstance(method, Method):
-        msg = f"method must be Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral(); got {method!r}."
-        raise Incompatible(msg)
+    _check_kind("method", method, Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()")
     if localizer is None and not isinstance(method, Split):
         msg = (
             f"{method} needs a localizer, for example localizer=Exponential(n_neighbors=200, bandwidth=10.0); "
             "for no localization use method=Split()."
         )
         raise Incompatible(msg)
-    if localizer is not None and not isinstance(localizer, Localizer):
-        msg = f"localizer must be Exponential(...), Uniform(...) or Ball(...); got {localizer!r}."
-        raise Incompatible(msg)
-    if probabilities is not None and not isinstance(probabilities, ProbabilityModel):
-        msg = f"probabilities must be a fitted model such as TemperatureScaling.fit(...); got {probabilities!r}."
-        raise Incompatible(msg)
+    _check_kind("localizer", localizer, Localizer, "Exponential(...), Uniform(...) or Ball(...)")
+    _check_kind("probabilities", probabilities, ProbabilityModel, "a fitted model such as TemperatureScaling.fit(...)")
     if probabilities is not None and isinstance(score, RegressionScore):
         msg = "probabilities=... is for classifiers; a regression has none."
+        raise Incompatible(msg)
+
+
+def _check_kind(name: str, part: object, kind: type, expected: str) -> None:
+    if part is not None and not isinstance(part, kind):
+        msg = f"{name} must be {expected}; got {part!r}."
         raise Incompatible(msg)

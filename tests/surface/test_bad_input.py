@@ -136,6 +136,8 @@ CALIBRATIONS = {
     "a class for a method": (lambda: calibrate(method=vc.Exact), Incompatible, "method must be"),
     "a score by name": (lambda: calibrate(nonconformity="aps"), Incompatible, "nonconformity must be a score"),
     "a regression score": (lambda: calibrate(nonconformity=vc.CQR()), Incompatible, "outputs of a regression"),
+    "a search by name": (lambda: calibrate(search="faiss"), Incompatible, "search must be"),
+    "a map by name": (lambda: calibrate(representation="pca"), Incompatible, "representation must be"),
     "an unfitted temperature": (lambda: calibrate(probabilities=1.5), Incompatible, "TemperatureScaling"),
 }
 

@@ -11,6 +11,9 @@ from vicinal._arrays import Ints, Reals, as_labels, positive
 from vicinal.outputs import ClassificationOutputs
 from vicinal.probabilities.base import ProbabilityModel, softmax
 
+CHUNK_ROWS = 4096
+"""Rows whose likelihood is taken at a time."""
+
 SMALLEST_PROBABILITY = 1e-30
 """Given probabilities of 0 are lifted to this before their logarithm is taken."""
 
@@ -58,14 +61,20 @@ class TemperatureScaling(ProbabilityModel):
 
 def negative_log_likelihood(logits: Reals, labels: Ints, temperature: float) -> float:
     """Return the mean negative log-likelihood of softmax(logits / temperature)."""
-    scaled = logits.astype(np.float64) / temperature
-    top = scaled.max(axis=1)
-    log_total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
-    return float(np.mean(log_total - scaled[np.arange(len(labels)), labels]))
+    total = 0.0
+    for start in range(0, len(labels), CHUNK_ROWS):  # never all rows in float64 at once
+        scaled = logits[start : start + CHUNK_ROWS].astype(np.float64) / temperature
+        own = labels[start : start + CHUNK_ROWS]
+        top = scaled.max(axis=1)
+        log_total = top + np.log(np.exp(scaled - top[:, None]).sum(axis=1))
+        total += float(np.sum(log_total - scaled[np.arange(len(own)), own]))
+    return total / len(labels)
 
 
 def _as_logits(outputs: ClassificationOutputs) -> Reals:
     """Return the logits, or the logarithm of given probabilities: the same up to a constant a row."""
     if outputs.logits is not None:
         return outputs.logits
-    return np.log(np.maximum(outputs.given.astype(np.float64), SMALLEST_PROBABILITY))
+    given = outputs.given
+    kind = np.float64 if given.dtype == np.float64 else np.float32
+    return np.log(np.maximum(given, SMALLEST_PROBABILITY, dtype=kind))
