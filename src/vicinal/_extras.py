@@ -12,6 +12,8 @@ from vicinal.errors import MissingExtra
 def needs(package: str, extra: str) -> Iterator[None]:
     """Turn a failed import of `package` into `MissingExtra`.
 
+    Examples
+    --------
     >>> with needs("json", "cli"):
     ...     import json
     """

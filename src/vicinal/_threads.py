@@ -43,6 +43,8 @@ def over_chunks(work: Callable[[int, int], object], n_rows: int, row_length: int
 def even_chunk(n_rows: int, row_length: int) -> int:
     """Return a chunk length that gives every thread several pieces of work, none too short to be worth a thread.
 
+    Examples
+    --------
     >>> even_chunk(10, row_length=1000)
     33
     """

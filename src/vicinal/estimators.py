@@ -135,6 +135,8 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
     `localizer`, a fifth of the calibration rows are neighbors. `representation` is None (the inputs), the name of a
     method of the estimator, or a callable.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = NeighborhoodClassifier(coverage=0.9, random_state=0).fit(X, y)
@@ -183,6 +185,8 @@ class NeighborhoodRegressor(RegressorMixin, _Neighborhood):  # type: ignore[misc
 
     As `NeighborhoodClassifier`; the default estimator is ridge regression.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, size=(500, 1))
     >>> y = 3 * X[:, 0] + rng.normal(0, 0.1 + np.abs(X[:, 0]))

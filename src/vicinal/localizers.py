@@ -41,6 +41,8 @@ class Exponential(Localizer):
 
     The exponential localizer of the paper; `bandwidth`, its lambda_L, is in units of distance.
 
+    Examples
+    --------
     >>> Exponential(n_neighbors=100, bandwidth=2.0)
     Exponential(n_neighbors=100, bandwidth=2.0)
     """
@@ -62,6 +64,8 @@ class Exponential(Localizer):
 class Uniform(Localizer):
     """Equal weights over the k nearest rows (k = `n_neighbors`); None is everyone: no localization at all.
 
+    Examples
+    --------
     >>> Uniform(n_neighbors=None).needs_distances()
     False
     """
@@ -83,6 +87,8 @@ class Ball(Localizer):
 
     The ball localizer of the paper; `radius` is its B. How often a ball was empty is reported by the predictor.
 
+    Examples
+    --------
     >>> Ball(radius=3.0)
     Ball(radius=3.0)
     """

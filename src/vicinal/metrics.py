@@ -81,6 +81,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure prediction sets or intervals against the truth; with `representations`, the worst slab too.
 
+    Examples
+    --------
     >>> sets = PredictionSets(np.array([[True, False], [True, True]]), np.zeros(2), np.array([0.9, 0.6]))
     >>> found = evaluate(sets, [0, 1])
     >>> found.coverage, found.mean_size
@@ -124,6 +126,8 @@ def evaluate(
 def binomial_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return the Clopper-Pearson interval of a share.
 
+    Examples
+    --------
     >>> binomial_interval(10, 10)[1]
     1.0
     """

@@ -16,6 +16,8 @@ def naive_sets(
 ) -> PredictionSets:
     """Return the smallest prefixes of the sorted probabilities with mass of at least `coverage`.
 
+    Examples
+    --------
     >>> outputs = ClassificationOutputs.from_probabilities([[0.6, 0.3, 0.1]])
     >>> naive_sets(outputs, 0.8).labels()
     [[0, 1]]

@@ -31,6 +31,8 @@ class ModelOutputs(ABC):
 
     Arrays are kept as they came (float16, float32 or float64) and are never changed.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> outputs = ModelOutputs.from_logits(np.zeros((4, 3)), np.ones((4, 2)), class_names=["a", "b", "c"])
     >>> len(outputs), outputs.n_classes

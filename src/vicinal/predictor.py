@@ -246,6 +246,8 @@ def calibrate(
     Without `nonconformity`: LAC for classification; for regression CQR, ScaledResidual or AbsoluteResidual, by what
     the outputs hold. Without `method`: Exact. Every method but Split needs a `localizer`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import vicinal as vc
     >>> rng = np.random.default_rng(0)

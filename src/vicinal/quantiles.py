@@ -18,6 +18,8 @@ Coverage: TypeAlias = float | Fraction | Decimal
 def exact_coverage(coverage: Coverage) -> Fraction:
     """Return the decimal the user wrote as a fraction, strictly between 0 and 1.
 
+    Examples
+    --------
     >>> exact_coverage(0.9)
     Fraction(9, 10)
     """
@@ -37,6 +39,8 @@ def exact_coverage(coverage: Coverage) -> Fraction:
 def rows_needed(coverage: Coverage) -> int:
     """Return the smallest number of ranked rows with a finite answer at this coverage: ceil(c / (1 - c)).
 
+    Examples
+    --------
     >>> rows_needed(0.9), rows_needed(0.95)
     (9, 19)
     """
@@ -47,6 +51,8 @@ def rows_needed(coverage: Coverage) -> int:
 def order(coverage: Coverage, n: int) -> int:
     """Return m = ceil(c (n + 1)), computed exactly; `TooFewRows` where m > n.
 
+    Examples
+    --------
     >>> order(0.9, 9), order(0.9, 99)
     (9, 90)
     """

@@ -17,6 +17,8 @@ from vicinal.outputs import as_class_names
 class PredictionSets:
     """A set of labels for each of n rows.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> sets = PredictionSets(np.array([[True, False, True]]), np.array([0.8]), np.array([0.7]))
     >>> sets.sizes, sets.labels(["cat", "dog", "fox"])
@@ -58,6 +60,8 @@ class PredictionSets:
 class PredictionIntervals:
     """An interval for each of n rows; lower > upper says that it is empty.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> intervals = PredictionIntervals(np.array([1.0]), np.array([4.0]), np.array([1.5]))
     >>> intervals.lengths, intervals.covered([2.0])

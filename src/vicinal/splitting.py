@@ -32,6 +32,8 @@ def split_rows(
     a row, every part holds every class in its share; rows cut that way are no longer quite exchangeable between parts,
     so cut calibration from test rows without it.
 
+    Examples
+    --------
     >>> cut = split_rows(10, {"calibration": 5, "test": None}, seed=0)
     >>> {name: len(rows) for name, rows in cut.items()}
     {'calibration': 5, 'test': 5}

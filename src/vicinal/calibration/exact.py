@@ -40,6 +40,8 @@ PROMISE = FiniteSample(
 class Exact(Method):
     """Localized and exact in finite samples: the default.
 
+    Examples
+    --------
     >>> Exact()
     Exact()
     """

@@ -24,6 +24,8 @@ from vicinal.quantiles import sorted_pairs
 class LeaveOneOut(Method):
     """Neighbors and ranks from the same rows, a row never its own neighbor: a plug-in without a guarantee.
 
+    Examples
+    --------
     >>> LeaveOneOut()
     LeaveOneOut()
     """

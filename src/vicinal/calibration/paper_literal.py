@@ -28,6 +28,8 @@ from vicinal.quantiles import Coverage, exact_coverage, sorted_pairs
 class PaperLiteral(Method):
     """Algorithm 2 of the paper as printed: no guarantee, kept for comparison.
 
+    Examples
+    --------
     >>> PaperLiteral()
     PaperLiteral()
     """

@@ -26,6 +26,8 @@ PROMISE = FiniteSample("Split", "the test score is equally likely to take any pl
 class Split(Method):
     """One threshold for all: the m-th smallest score. Exact in finite samples, not local.
 
+    Examples
+    --------
     >>> Split()
     Split()
     """

@@ -37,6 +37,8 @@ class SplitReference(Method):
 
     Rows used for tuning may serve as `rows` and cost no calibration row. The fraction is drawn by `seed`.
 
+    Examples
+    --------
     >>> SplitReference(fraction=0.5).fraction
     0.5
     """

@@ -24,6 +24,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the two figures.")] = Path("demo"),
     coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
     seed: Annotated[int, typer.Option(help="How the rows are cut into parts.")] = 0,
+    splits: Annotated[int, typer.Option(help="How often they are cut; the table shows the mean.")] = 1,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, for machines.")] = False,
 ) -> None:
@@ -41,7 +42,7 @@ def demo(
         def advance(name: str, done: int, total: int) -> None:
             bar.update(task, description=name, completed=done, total=total)
 
-        result = run_demo(coverage, seed, advance)
+        result = run_demo(coverage, seed, splits, advance)
     pictures = [
         plots.size_against_coverage(result.curves, out / "size_against_coverage.png"),
         plots.coverage_by_confidence(result.evaluations, out / "coverage_by_confidence.png"),
@@ -61,9 +62,7 @@ def demo(
 
 
 def _table(result: DemoResult, coverage: float) -> Table:
-    table = Table(
-        title=f"CIFAR-100, ResNet-18; {result.parts} rows; seed {result.seed}", box=box.SIMPLE, padding=(0, 1)
-    )
+    table = Table(title=_title(result), box=box.SIMPLE, padding=(0, 1))
     table.add_column("method", no_wrap=True)
     for heading in ("target", "coverage (95 %)", "size", "worst\ntenth", "sec."):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -80,6 +79,11 @@ def _table(result: DemoResult, coverage: float) -> Table:
     return table
 
 
+def _title(result: DemoResult) -> str:
+    cuts = f"seed {result.seed}" if result.splits == 1 else f"mean of {result.splits} splits from seed {result.seed}"
+    return f"CIFAR-100, ResNet-18; {result.parts} rows; {cuts}"
+
+
 def _as_json(result: DemoResult, pictures: list[Path]) -> dict[str, object]:
     rows = [
         {
@@ -93,4 +97,10 @@ def _as_json(result: DemoResult, pictures: list[Path]) -> dict[str, object]:
         }
         for name, found in result.evaluations.items()
     ]
-    return {"rows": rows, "parts": result.parts, "seed": result.seed, "figures": [str(picture) for picture in pictures]}
+    return {
+        "rows": rows,
+        "parts": result.parts,
+        "seed": result.seed,
+        "splits": result.splits,
+        "figures": [str(picture) for picture in pictures],
+    }

@@ -27,6 +27,8 @@ def load_cifar100_resnet18() -> LabeledOutputs:
 
     How they were made and the terms of CIFAR are in the README beside the file.
 
+    Examples
+    --------
     >>> data = load_cifar100_resnet18()
     >>> len(data.outputs), data.outputs.n_classes, data.outputs.class_names[data.labels[0]]
     (4000, 100, 'mountain')

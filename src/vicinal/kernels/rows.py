@@ -109,11 +109,14 @@ def softmax_rows(logits, temperature, start, stop, out):
             out[i - start, j] /= total
 
 
-@reassociating_kernel
-def row_maxima(rows, start, stop, out):
-    """Write the largest probability of each row; rows hold no NaN."""
+@kernel
+def row_maxima(bits, start, stop, out):
+    """Write the largest entry of each row of non-negative floats, given and returned as their bits.
+
+    Such floats are ordered as their bits are, and the maximum of whole numbers vectorizes.
+    """
     for i in range(start, stop):
-        row = rows[i]
+        row = bits[i]
         top = row[0]
         for j in range(1, row.shape[0]):
             top = max(top, row[j])
@@ -178,22 +181,23 @@ def walk_all(rows, uniforms, penalty, free, start, stop, out):
 def collect_band(row, low, high, flags, values, who):
     """Write the labels with low < probability <= high and their probabilities; return how many.
 
-    One vectorized pass of comparisons into bytes, then a scan that passes over eight bytes without a hit at once.
+    One vectorized pass of comparisons into bytes, then a scan that passes over four bytes without a hit at once.
     """
     classes = row.shape[0]
     # Bounds in the row's own type: comparing float32 with float64 would widen every element.
     low, high = row.dtype.type(low), row.dtype.type(high)
     for j in range(classes):
         flags[j] = (row[j] > low) & (row[j] <= high)
-    words = flags.view(np.uint64)
+    words = flags.view(np.uint32)
     count = 0
     for word in range(words.shape[0]):
         if words[word]:
-            for j in range(8 * word, min(8 * word + 8, classes)):
+            for j in range(4 * word, 4 * word + 4):
                 # Written always, kept only on a hit: no branch to mispredict.
-                values[count] = row[j]
                 who[count] = j
                 count += flags[j]
+    for c in range(count):
+        values[c] = row[who[c]]
     return count
 
 
@@ -203,13 +207,14 @@ def sorted_band(values, who, count, order):
     if count > COUNTED:
         order[:count] = np.argsort(-values[:count], kind="mergesort")
         return
+    # A place is a count of comparisons: no branches, and over a padded length it vectorizes without a remainder.
+    padded = (count + 7) // 8 * 8
+    for d in range(count, padded):
+        values[d] = -1.0
     for c in range(count):
-        # A place is a count of comparisons: no branches, and it vectorizes.
         value, place = values[c], 0
-        for d in range(c):
-            place += values[d] >= value
-        for d in range(c + 1, count):
-            place += values[d] > value
+        for d in range(padded):
+            place += (values[d] > value) | ((values[d] == value) & (d < c))
         order[place] = c
 
 
@@ -221,8 +226,8 @@ def walk_members(rows, uniforms, thresholds, penalty, free, start, stop, out):
     by band, so that those the walk does not reach are never sorted.
     """
     classes = rows.shape[1]
-    values = np.empty(classes + 1)
-    who, order = np.empty(classes + 1, np.int32), np.empty(classes + 1, np.int32)
+    values = np.empty(classes + 8)
+    who, order = np.empty(classes + 4, np.int32), np.empty(classes + 4, np.int32)
     flags = np.zeros((classes + 7) // 8 * 8, np.uint8)
     for i in range(start, stop):
         row, uniform, threshold = rows[i], uniforms[i], thresholds[i]

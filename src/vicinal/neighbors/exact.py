@@ -65,6 +65,8 @@ class Reference:
 class ExactSearch:
     """Exact neighbors by brute force in blocks; `megabytes` bounds the block of products held at a time.
 
+    Examples
+    --------
     >>> ExactSearch(megabytes=128)
     ExactSearch(megabytes=128)
     """

@@ -22,6 +22,8 @@ SMALLEST_PROBABILITY = 1e-30
 class TemperatureScaling(ProbabilityModel):
     """softmax(logits / temperature); fit it on rows that are not calibration rows.
 
+    Examples
+    --------
     >>> TemperatureScaling(2.0).of(ClassificationOutputs.from_logits([[0.0, 0.0]]))
     array([[0.5, 0.5]])
     """
@@ -35,6 +37,8 @@ class TemperatureScaling(ProbabilityModel):
     def fit(cls, outputs: ClassificationOutputs, targets: ArrayLike) -> TemperatureScaling:
         """Return the temperature with the smallest negative log-likelihood on these rows.
 
+        Examples
+        --------
         >>> rng = np.random.default_rng(0)
         >>> logits = rng.normal(size=(2000, 3))
         >>> labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

@@ -17,6 +17,8 @@ from vicinal.scores.base import ClassificationScore
 class LAC(ClassificationScore):
     """1 - probability of the label: the smallest sets on average; also called HPS or THR.
 
+    Examples
+    --------
     >>> LAC().of_all(np.array([[0.75, 0.25]]), np.empty(1))
     array([[0.25, 0.75]])
     """
@@ -55,6 +57,8 @@ class RAPS(ClassificationScore):
     Labels are ranked from 1 by descending probability; of equals, the smaller class number comes first. U is a
     uniform number keyed to the row by `seed` (see `ModelOutputs` for passing your own).
 
+    Examples
+    --------
     >>> score = RAPS(rank_penalty=0.1, free_ranks=1)
     >>> score.of_all(np.array([[0.5, 0.25, 0.25]]), np.array([0.5])).round(3)
     array([[0.25 , 0.725, 1.075]])
@@ -86,6 +90,8 @@ class RAPS(ClassificationScore):
 class APS(ClassificationScore):
     """Probability mass before the label + U * its own: RAPS without a penalty.
 
+    Examples
+    --------
     >>> APS().of_all(np.array([[0.5, 0.25, 0.25]]), np.array([0.5]))
     array([[0.25 , 0.625, 0.875]])
     """
@@ -114,6 +120,8 @@ class NeverEmpty(ClassificationScore):
 
     Forcing the top label in *after* calibration covers more than was asked for and pays for it in larger sets.
 
+    Examples
+    --------
     >>> NeverEmpty(LAC()).of_all(np.array([[0.75, 0.25]]), np.empty(1))
     array([[-inf, 0.75]])
     """
@@ -148,15 +156,12 @@ class NeverEmpty(ClassificationScore):
         return out
 
 
-def row_maxima(probabilities: Reals) -> Floats:
+def row_maxima(probabilities: Reals) -> Reals:
     """Return the largest probability of each row, (n,)."""
-    out = np.empty(len(probabilities))
-    over_chunks(
-        lambda start, stop: kernels.row_maxima(probabilities, start, stop, out),
-        len(out),
-        probabilities.shape[1],
-    )
-    return out
+    bits = probabilities.view(np.int32 if probabilities.dtype == np.float32 else np.int64)
+    out = np.empty(len(bits), bits.dtype)
+    over_chunks(lambda start, stop: kernels.row_maxima(bits, start, stop, out), *bits.shape)
+    return out.view(probabilities.dtype)
 
 
 def top_labels(probabilities: Reals) -> Ints:

@@ -16,6 +16,8 @@ from vicinal.scores.base import RegressionScore
 class AbsoluteResidual(RegressionScore):
     """|y - prediction|: intervals of one length everywhere, unless a localizer makes them local.
 
+    Examples
+    --------
     >>> from vicinal.outputs import ModelOutputs
     >>> AbsoluteResidual().of_values(ModelOutputs.from_predictions([1.0, 2.0]), np.array([1.5, 0.0]))
     array([0.5, 2. ])
@@ -38,6 +40,8 @@ class AbsoluteResidual(RegressionScore):
 class ScaledResidual(RegressionScore):
     """|y - prediction| / scale, for models that also predict how far off they may be.
 
+    Examples
+    --------
     >>> from vicinal.outputs import ModelOutputs
     >>> ScaledResidual().of_values(ModelOutputs.from_predictions([1.0], scales=[0.5]), np.array([2.0]))
     array([2.])
@@ -61,6 +65,8 @@ class ScaledResidual(RegressionScore):
 class CQR(RegressionScore):
     """max(lower - y, y - upper): how far y lies outside the predicted quantiles, negative inside them.
 
+    Examples
+    --------
     >>> from vicinal.outputs import ModelOutputs
     >>> CQR().of_values(ModelOutputs.from_quantiles([0.0, 0.0], [4.0, 4.0]), np.array([1.0, 5.0]))
     array([-1.,  1.])

@@ -15,6 +15,8 @@ from vicinal.outputs import ClassificationOutputs, RowIds
 def row_uniforms(outputs: ClassificationOutputs, seed: int | None) -> Floats:
     """Return U for each row, (n,): as passed, or hashed from the row id, or from the outputs as given.
 
+    Examples
+    --------
     >>> rows = ClassificationOutputs.from_probabilities([[0.5, 0.5], [0.9, 0.1], [0.5, 0.5]])
     >>> u = row_uniforms(rows, seed=0)
     >>> bool(u[0] == u[2] != u[1])
