@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+
+# numba notices a change in a kernel's own file only, not in the files of the kernels it calls: without a cache keyed to
+# all of them, tests could pass on old code. Set before anything imports numba; child processes inherit it.
+KERNELS = sorted((Path(__file__).parents[1] / "src" / "vicinal" / "kernels").glob("*.py"))
+DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in KERNELS)).hexdigest()[:16]
+os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parents[1] / ".numba_cache" / DIGEST)
+
+from hypothesis import HealthCheck, settings  # noqa: E402  after the cache is set
 
 settings.register_profile("vicinal", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 settings.load_profile("vicinal")

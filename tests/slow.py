@@ -80,10 +80,11 @@ def raps(probabilities, uniform, penalty, free):
 
 
 class PaperTranscription:
-    """Algorithm 2 of the paper, letter by letter: alpha-tilde by search over all its breakpoints.
+    """Algorithm 2 of the paper, equation by equation, with its quantiles; alpha-tilde by trying every breakpoint.
 
-    p_ij over the point itself (weight 1) and its k - 1 nearest others, normalized; Q(a; i) the smallest t with
-    sum_j p_ij [V_j <= t] >= 1 - a; alpha-tilde the largest a with a share of at least c of the V_i <= Q(a; i).
+    p_ij over the point itself (weight exp(0) = 1) and its k - 1 nearest others, normalized to one (masses in `UNITS`,
+    so that they are whole numbers); Q(a; i) the smallest t with sum_j p_ij [V_j <= t] >= 1 - a; alpha-tilde the
+    largest a, in units, with a share of at least c of the V_i within Q(a; i).
     """
 
     def __init__(self, distances, scores, rule):
@@ -101,30 +102,42 @@ class PaperTranscription:
         else:
             reach = [distances[j] for j in others][: self.rule.n_neighbors - 1][-1]
             near = [j for j in others if distances[j] <= reach]
+        width = self.rule.bandwidth
         raw = {own: 1.0}
         for j in near:
-            raw[j] = (
-                1.0 if math.isinf(self.rule.bandwidth) else math.exp(-math.sqrt(distances[j]) / self.rule.bandwidth)
-            )
+            raw[j] = 1.0 if math.isinf(width) else math.exp(-math.sqrt(distances[j]) / width)
         total = sum(raw.values())
         return {j: weight / total for j, weight in raw.items()}
 
     @staticmethod
-    def below(weights, scores, value):
-        """sum_j p_j [V_j < value], on the grid of ranks."""
-        return int(np.rint(UNITS * sum(w for j, w in weights.items() if scores[j] < value)))
+    def mass(weights, scores, t):
+        """sum_j p_j [V_j <= t], in units."""
+        return int(np.rint(UNITS * sum(w for j, w in weights.items() if scores[j] <= t)))
 
-    def smallest_rank(self, coverage):
-        """1 - alpha-tilde: V_i <= Q(a; i) exactly when sum p_ij [V_j < V_i] < 1 - a, so try every breakpoint."""
-        own = [self.below(w, self.scores, v) for w, v in zip(self.weights, self.scores, strict=True)]
-        for level in sorted(own):
-            # a just below 1 - level accepts every row with rank at most level.
-            if sum(r <= level for r in own) >= coverage * len(own):
-                return level
+    def quantile(self, units, weights, scores):
+        """Q(a; i) for a in units: the smallest score t with mass of at least 1 - a; +inf where none reaches it."""
+        for t in sorted({scores[j] for j in weights}):
+            if self.mass(weights, scores, t) >= UNITS - units:
+                return t
+        return math.inf
+
+    def alpha_tilde(self, coverage):
+        """The largest a, in units, at which a share of at least c of the rows lies within its own quantile."""
+        steps = {0, UNITS - 1}
+        for weights in self.weights:
+            masses = {self.mass(weights, self.scores, t) for t in self.scores}
+            steps |= {UNITS - mass for mass in masses} | {UNITS - mass - 1 for mass in masses}
+        for units in sorted((step for step in steps if 0 <= step < UNITS), reverse=True):
+            within = sum(
+                score <= self.quantile(units, weights, self.scores)
+                for score, weights in zip(self.scores, self.weights, strict=True)
+            )
+            if within >= coverage * len(self.scores):
+                return units
         raise AssertionError
 
-    def accepts(self, distances, coverage, value):
-        """Whether a test point accepts a value; its own atom lies above every value."""
+    def threshold(self, distances, coverage):
+        """Q(alpha-tilde; x) of a test point, whose own atom lies at +inf."""
         n = len(self.scores)
         weights = self._weights(distances, range(n), own=n)
-        return self.below(weights, [*self.scores, math.inf], value) <= self.smallest_rank(coverage)
+        return self.quantile(self.alpha_tilde(coverage), weights, [*self.scores, math.inf])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,22 +21,30 @@ PROPER = {2: 2e-2, 4: 1e-3, 8: 1e-3}
 """How far a probability row may sum from one, by bytes of its float type; half precision rounds each entry."""
 
 
+def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return a numpy array of anything array-like; refuse what cannot be one, and masked entries."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        msg = f"{name} must not have masked entries; got {int(np.ma.getmaskarray(values).sum())}. Fill or drop them."
+        raise InvalidValue(msg)
+    try:
+        return np.asarray(values)
+    except Exception as error:  # whatever a foreign __array__ raises
+        msg = f"{name} must be convertible to a numpy array; that failed: {error}"
+        raise InvalidValue(msg) from error
+
+
 def as_reals(values: ArrayLike, name: str, ndim: int) -> Reals:
     """Return a C-ordered float16, float32 or float64 array with `ndim` axes; anything else numeric becomes float64."""
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        msg = f"{name} must be an array of numbers with {ndim} axes; could not convert it: {error}."
-        raise InvalidValue(msg) from error
+    array = as_array(values, name)
     if array.dtype.kind not in "fiub":
         msg = f"{name} must be real numbers; got dtype {array.dtype}."
         raise InvalidValue(msg)
     if array.ndim != ndim:
-        msg = f"{name} must have {ndim} axes; got shape {array.shape}."
+        msg = f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}."
         raise ShapeMismatch(msg)
-    if array.dtype.kind != "f" or array.dtype.itemsize not in PROPER or not array.dtype.isnative:
+    if array.dtype.kind != "f" or array.dtype.itemsize not in PROPER:
         array = array.astype(np.float64)
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def first_row(check: Callable[[int, int], int], n_rows: int, row_length: int) -> int:
@@ -106,28 +114,38 @@ def check_rows(n_rows: int, array: Sequence[object] | NDArray[np.generic], name:
         raise ShapeMismatch(msg)
 
 
-def as_labels(targets: ArrayLike, n_rows: int, n_classes: int) -> Ints:
-    """Return class labels 0 .. n_classes - 1 as int64, one for each row."""
-    array = np.asarray(targets)
+def as_labels(targets: ArrayLike, n_rows: int, n_classes: int, names: tuple[str, ...] | None = None) -> Ints:
+    """Return class labels 0 .. n_classes - 1 as int64, one for each row; with `names`, those may be given instead."""
+    array = as_array(targets, "targets")
     if array.ndim != 1:
-        msg = f"targets must be one label a row; got shape {array.shape}."
+        msg = f"targets must be one label per row; got shape {array.shape}."
         raise ShapeMismatch(msg)
     check_rows(n_rows, array, "targets", "the outputs")
-    if array.dtype.kind not in "iub":
-        whole = array.dtype.kind == "f" and bool(np.all(array == np.floor(array)))
-        if not whole:
-            msg = (
-                f"targets must be whole class numbers from 0 to {n_classes - 1}; got dtype {array.dtype}. "
-                "Map class names to their positions first."
-            )
-            raise InvalidValue(msg)
-    labels = array.astype(np.int64)
-    outside = np.flatnonzero((labels < 0) | (labels >= n_classes))
-    if len(outside):
-        row = int(outside[0])
-        msg = f"targets must lie in 0 .. {n_classes - 1}; row {row} holds {labels[row]}."
+    if array.dtype.kind in "UO" and names is not None:
+        return _numbers_of_names(array, names)
+    if array.dtype.kind not in "iubf":
+        msg = (
+            f"targets must be whole class numbers from 0 to {n_classes - 1}; got dtype {array.dtype}. "
+            "Pass class_names to ModelOutputs to use names, or map them to their positions."
+        )
         raise InvalidValue(msg)
-    return labels
+    # Compared before they are cast: a cast would turn NaN, infinities and huge numbers into others.
+    bad = np.flatnonzero(~((array >= 0) & (array < n_classes) & (array == np.floor(array))))
+    if len(bad):
+        row = int(bad[0])
+        msg = f"targets must be whole class numbers in 0 .. {n_classes - 1}; row {row} holds {array[row]}."
+        raise InvalidValue(msg)
+    return array.astype(np.int64)
+
+
+def _numbers_of_names(array: NDArray[Any], names: tuple[str, ...]) -> Ints:
+    numbers = {name: number for number, name in enumerate(names)}
+    given = array.tolist()
+    unknown = next((row for row, name in enumerate(given) if name not in numbers), None)
+    if unknown is not None:
+        msg = f"targets must be class names or numbers; row {unknown} holds {given[unknown]!r}, which is no class name."
+        raise InvalidValue(msg)
+    return np.array([numbers[name] for name in given], dtype=np.int64)
 
 
 def as_targets(targets: ArrayLike, n_rows: int) -> Floats:
@@ -140,30 +158,48 @@ def as_targets(targets: ArrayLike, n_rows: int) -> Floats:
 
 def positive(name: str, value: object) -> float:
     """Return a finite number above zero."""
-    number = _number(name, value, "a finite number above 0")
+    expected = "a finite number above 0"
+    number = float(_number(name, value, expected))
     if not (number > 0 and np.isfinite(number)):
-        raise InvalidLevel(name, value, "a finite number above 0")
+        raise InvalidLevel(name, value, expected)
     return number
 
 
 def non_negative(name: str, value: object) -> float:
     """Return a finite number of at least zero."""
-    number = _number(name, value, "a finite number, 0 or more")
+    expected = "a finite number, 0 or more"
+    number = float(_number(name, value, expected))
     if not (number >= 0 and np.isfinite(number)):
-        raise InvalidLevel(name, value, "a finite number, 0 or more")
+        raise InvalidLevel(name, value, expected)
     return number
 
 
-def whole_number(name: str, value: object, *, least: int) -> int:
-    """Return a whole number of at least `least`."""
-    expected = f"a whole number, {least} or more"
+def proper_share(name: str, value: object) -> float:
+    """Return a number strictly between 0 and 1."""
+    expected = "strictly between 0 and 1"
+    number = float(_number(name, value, expected))
+    if not 0 < number < 1:
+        raise InvalidLevel(name, value, expected)
+    return number
+
+
+def whole_number(name: str, value: object, *, least: int, most: int | None = None) -> int:
+    """Return a whole number from `least` to `most`."""
+    expected = f"a whole number, {least} or more" if most is None else f"a whole number from {least} to {most}"
     number = _number(name, value, expected)
-    if number != np.floor(number) or number < least or not np.isfinite(number):
+    if number != number or number in (np.inf, -np.inf) or int(number) != number:  # noqa: PLR0124  NaN
+        raise InvalidLevel(name, value, expected)
+    if number < least or (most is not None and number > most):
         raise InvalidLevel(name, value, expected)
     return int(number)
 
 
-def _number(name: str, value: object, expected: str) -> float:
+def seed_number(name: str, value: object) -> int:
+    """Return a whole number that fits 64 bits."""
+    return whole_number(name, value, least=0, most=2**63 - 1)
+
+
+def _number(name: str, value: object, expected: str) -> int | float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InvalidLevel(name, value, expected)
-    return float(value)
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)

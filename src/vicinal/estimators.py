@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,14 +16,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from vicinal._arrays import Floats, Ints
+from vicinal._arrays import Floats, Ints, proper_share
 from vicinal.calibration import Method
-from vicinal.errors import InvalidLevel, TooFewRows
+from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
 from vicinal.localizers import Localizer, Uniform
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
 from vicinal.predictor import IntervalPredictor, SetPredictor, calibrate
 from vicinal.quantiles import Coverage
-from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.regions import PredictionIntervals, PredictionSets, label_numbers
 from vicinal.scores import Score
 from vicinal.splitting import split_rows
 
@@ -56,7 +58,7 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return one answer a row: the estimator's own."""
+        """Return one answer per row: the estimator's own."""
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict(validate_data(self, X, reset=False)))
 
@@ -67,16 +69,13 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
         train, kept = self._parts(len(X), labels)
         model = default if self.estimator is None else clone(self.estimator)
         self.estimator_ = model.fit(X[train], y[train]) if len(train) else model
-        self.predictor_: Any = None
-        self.shortage_: TooFewRows | None = None
         return X[kept], (y if labels is None else labels)[kept]
 
     def _parts(self, n: int, labels: Ints | None) -> tuple[Ints, Ints]:
         """Return rows to train on and rows to calibrate on; an already trained estimator leaves all for the latter."""
         if isinstance(self.estimator, FrozenEstimator):
             return np.empty(0, np.int64), np.arange(n)
-        if not 0 < self.calibration_share < 1:
-            raise InvalidLevel("calibration_share", self.calibration_share, "strictly between 0 and 1")
+        proper_share("calibration_share", self.calibration_share)
         if n < 2:  # noqa: PLR2004
             msg = f"n_samples = {n}: at least 2 rows are needed, one to train and one to calibrate."
             raise TooFewRows(msg, rows=n, needed=2)
@@ -91,28 +90,29 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
             train, calibration = np.union1d(train, moved), np.setdiff1d(calibration, moved)
         return train, calibration
 
-    def _calibrate(self, outputs: ModelOutputs, targets: NDArray[Any]) -> None:
-        """Calibrate where there are rows enough; where not, remember why, and say so when a region is asked for."""
-        n = len(outputs)
-        near = Uniform(max(1, min(n - 1, n // NEIGHBOR_SHARE))) if self.localizer is None else self.localizer
-        try:
-            self.predictor_ = calibrate(  # type: ignore[call-overload]
-                outputs,
-                targets,
-                self.coverage,
-                nonconformity=self.nonconformity,
-                localizer=near,
-                method=self.method,
-            )
-        except TooFewRows as error:
-            self.shortage_ = error
+    def _keep(self, outputs: ModelOutputs, targets: NDArray[Any]) -> None:
+        """Keep the calibration rows, and calibrate where there are enough; where not, say so when a region is asked."""
+        self.calibration_outputs_, self.calibration_targets_ = outputs, targets
+        self.predictor_: Any = None
+        with suppress(TooFewRows):
+            self.predictor_ = self._calibrated_at(self.coverage)
 
-    def _calibrated(self, coverage: Coverage | None) -> Any:
+    def _calibrated_at(self, coverage: Coverage) -> Any:
+        k = len(self.calibration_outputs_) // NEIGHBOR_SHARE
+        return calibrate(  # type: ignore[call-overload]
+            self.calibration_outputs_,
+            self.calibration_targets_,
+            coverage,
+            nonconformity=self.nonconformity,
+            localizer=Uniform(k or None) if self.localizer is None else self.localizer,
+            method=self.method,
+        )
+
+    def _predictor(self, coverage: Coverage | None) -> Any:
         """Return the predictor at a coverage, or say why there is none."""
         check_is_fitted(self)
-        if self.shortage_ is not None:
-            raise self.shortage_
-        return self.predictor_ if coverage is None else self.predictor_.at(coverage)
+        wanted = self.coverage if coverage is None else coverage
+        return self._calibrated_at(wanted) if self.predictor_ is None else self.predictor_.at(wanted)
 
     def _represented(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the representations of rows: the inputs themselves, a method of the estimator, or a callable."""
@@ -124,6 +124,8 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
                 expected = f"a method of {type(self.estimator_).__name__}, or a callable"
                 raise InvalidLevel("representation", self.representation, expected)
             return np.asarray(found(X))
+        if not callable(self.representation):
+            raise InvalidLevel("representation", self.representation, "None, the name of a method, or a callable")
         return np.asarray(self.representation(X))
 
 
@@ -149,13 +151,14 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
         """Train on one part of the rows, calibrate on the other; too few rows is an error only in `predict_set`."""
         rows, targets = validate_data(self, X, y)
         check_classification_targets(targets)
-        self.classes_, labels = np.unique(targets, return_inverse=True)
+        if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
+            msg = f"prediction sets need probabilities; {type(self.estimator).__name__} has no predict_proba."
+            raise Incompatible(msg)
+        known = self.estimator.classes_ if isinstance(self.estimator, FrozenEstimator) else np.unique(targets)
+        self.classes_, labels = np.asarray(known), label_numbers(targets, np.asarray(known))
         kept, kept_labels = self._fit_parts(LogisticRegression(max_iter=1000), rows, targets, labels)
-        if len(kept) == 0 or len(self.classes_) == 1:
-            msg = "prediction sets need calibration rows and at least two classes; there is only one or none."
-            self.shortage_ = TooFewRows(msg, rows=len(kept), needed=1)
-        else:
-            self._calibrate(self._outputs(kept), kept_labels)
+        if len(self.classes_) > 1:
+            self._keep(self._outputs(kept), kept_labels)
         return self
 
     @available_if(lambda self: self.estimator is None or hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
@@ -166,8 +169,13 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
 
     def predict_set(self, X: ArrayLike, coverage: Coverage | None = None) -> PredictionSets:
         """Return a prediction set for each row, at the calibrated coverage or another."""
-        predictor: SetPredictor = self._calibrated(coverage)
-        return predictor.predict(self._outputs(validate_data(self, X, reset=False)))
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False)
+        if len(self.classes_) == 1:
+            msg = f"prediction sets need at least two classes; the estimator knows only {self.classes_[0]!r}."
+            raise TooFewRows(msg, rows=1, needed=2)
+        predictor: SetPredictor = self._predictor(coverage)
+        return replace(predictor.predict(self._outputs(rows)), classes=self.classes_)
 
     def _probabilities(self, X: NDArray[Any]) -> Floats:
         known = np.searchsorted(self.classes_, self.estimator_.classes_)
@@ -200,12 +208,12 @@ class NeighborhoodRegressor(RegressorMixin, _Neighborhood):  # type: ignore[misc
         """Train on one part of the rows, calibrate on the other; too few rows is an error only where asked."""
         rows, targets = validate_data(self, X, y, y_numeric=True)
         kept, kept_targets = self._fit_parts(Ridge(), rows, targets, None)
-        self._calibrate(self._outputs(kept), kept_targets)
+        self._keep(self._outputs(kept), kept_targets)
         return self
 
     def predict_interval(self, X: ArrayLike, coverage: Coverage | None = None) -> PredictionIntervals:
         """Return a prediction interval for each row, at the calibrated coverage or another."""
-        predictor: IntervalPredictor = self._calibrated(coverage)
+        predictor: IntervalPredictor = self._predictor(coverage)
         return predictor.predict(self._outputs(validate_data(self, X, reset=False)))
 
     def _outputs(self, X: NDArray[Any]) -> RegressionOutputs:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Bools, Floats, Ints, Reals, as_labels, as_reals, check_finite, check_rows
-from vicinal.errors import InvalidLevel, TooFewRows
+from vicinal._arrays import Bools, Floats, Ints, Reals, as_reals, check_finite, check_rows, proper_share, seed_number
+from vicinal.errors import Incompatible, TooFewRows
 from vicinal.kernels.slabs import worst_slab
 from vicinal.regions import PredictionIntervals, PredictionSets
 
@@ -17,7 +17,7 @@ SIZE_GROUPS = ((0, 1), (2, 3), (4, 10), (11, 100), (101, None))
 """Set sizes that are looked at together (Angelopoulos et al. 2021, RAPS)."""
 
 GROUP_ROWS = 20
-"""Groups with fewer rows than this do not count towards a worst group or a gap."""
+"""Groups with fewer rows than this do not count toward a worst group or a largest gap."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Evaluation:
     empty_share: float
     full_share: float
     by_size: tuple[GroupCoverage, ...]
-    size_gap: float  # the largest |coverage - target| over groups of size (SSCV)
+    size_gap: float | None  # the largest |coverage - target| over groups of size (SSCV)
     by_class: tuple[GroupCoverage, ...]
     class_gap: float | None  # the mean |coverage - target| over classes (CovGap)
     worst_class: float | None
@@ -61,12 +61,14 @@ class Evaluation:
             f"coverage           {self.coverage:.4f} (95 % interval {low:.4f} to {high:.4f}{asked})",
             f"mean size          {self.mean_size:.4g} (median {self.median_size:.4g})",
             f"empty, full        {self.empty_share:.2%}, {self.full_share:.2%}",
-            f"gap by size        {self.size_gap:.4f}",
         ]
+        if self.size_gap is not None:
+            lines.append(f"gap by size        {self.size_gap:.4f}")
         if self.class_gap is not None:
-            lines.append(f"gap by class       {self.class_gap:.4f} (worst class {self.worst_class:.4f})")
+            worst = "" if self.worst_class is None else f" (worst class {self.worst_class:.4f})"
+            lines.append(f"gap by class       {self.class_gap:.4f}{worst}")
         if self.worst_confidence is not None:
-            lines.append(f"least covered tenth {self.worst_confidence:.4f} (by the model's confidence)")
+            lines.append(f"worst tenth        {self.worst_confidence:.4f} (by the model's confidence)")
         if self.worst_slab is not None:
             lines.append(f"worst slab         {self.worst_slab:.4f}")
         return "\n".join(lines)
@@ -88,11 +90,17 @@ def evaluate(
     >>> found.coverage, found.mean_size
     (1.0, 1.5)
     """
+    if not isinstance(regions, (PredictionSets, PredictionIntervals)):
+        msg = f"evaluate needs the sets or intervals that predict returns; got {type(regions).__name__}."
+        raise Incompatible(msg)
+    if len(regions) == 0:
+        msg = "evaluate needs at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
     covered = regions.covered(targets)
     target = float(np.mean(covered)) if regions.coverage is None else regions.coverage
     if isinstance(regions, PredictionSets):
         sizes: Ints | Floats = regions.sizes
-        labels = as_labels(targets, len(regions), regions.members.shape[1])
+        labels = regions.numbers(targets)
         full = float(np.mean(regions.sizes == regions.members.shape[1]))
         empty = float(np.mean(regions.sizes == 0))
         by_size = _grouped(covered, _size_groups(regions.sizes))
@@ -116,9 +124,9 @@ def evaluate(
         size_gap=_largest_gap(by_size, target),
         by_class=by_class,
         class_gap=float(np.mean([abs(group.coverage - target) for group in by_class])) if by_class else None,
-        worst_class=min((group.coverage for group in by_class), default=None),
+        worst_class=_worst(by_class),
         by_confidence=by_confidence,
-        worst_confidence=min((group.coverage for group in by_confidence), default=None),
+        worst_confidence=_worst(by_confidence),
         worst_slab=None if representations is None else worst_slab_coverage(representations, covered, seed=seed),
     )
 
@@ -156,17 +164,15 @@ def worst_slab_coverage(
     rows = as_reals(representations, "representations", 2)
     check_rows(len(covered), rows, "representations", "the answers")
     check_finite(rows, "representations")
-    for name, value in (("share", share), ("search_share", search_share)):
-        if not 0 < value < 1:
-            raise InvalidLevel(name, value, "strictly between 0 and 1")
-    rng = np.random.default_rng(seed)
+    needed = int(np.ceil(1 / (proper_share("share", share) * proper_share("search_share", search_share))))
+    if len(rows) < needed:
+        msg = f"the worst slab needs at least {needed} rows; got {len(rows)}."
+        raise TooFewRows(msg, rows=len(rows), needed=needed)
+    rng = np.random.default_rng(seed_number("seed", seed))
     shuffled = rng.permutation(len(rows))
     cut = round(search_share * len(rows))
     sought, measured = shuffled[:cut], shuffled[cut:]
     least = int(np.ceil(share * cut))
-    if least < 1 or len(measured) == 0:
-        msg = f"the worst slab needs at least {int(1 / (share * search_share))} rows; got {len(rows)}."
-        raise TooFewRows(msg, rows=len(rows), needed=int(1 / (share * search_share)))
     vectors = rng.standard_normal((rows.shape[1], directions))
     vectors /= np.linalg.norm(vectors, axis=0)
     low, high, best = _sought_slab(_projected(rows, sought, vectors), covered[sought], vectors, least)
@@ -211,11 +217,17 @@ def _class_groups(labels: Ints, names: tuple[str, ...] | None) -> dict[str, Bool
 
 
 def _quantile_groups(values: Floats, parts: int, word: str) -> dict[str, Bools | Ints]:
-    """Cut rows into equally large groups by ascending value."""
-    pieces = np.array_split(np.argsort(values, kind="stable"), parts)
-    return {f"{word} {number + 1}": piece for number, piece in enumerate(pieces)}
+    """Cut rows into about equally large groups by ascending value; equal values stay together."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - counts / 2  # where the middle of each run of equal values stands
+    group = (parts * middle / len(values)).astype(np.int64)[places]
+    return {f"{word} {number + 1}": group == number for number in range(parts)}
 
 
-def _largest_gap(groups: tuple[GroupCoverage, ...], target: float) -> float:
+def _worst(groups: tuple[GroupCoverage, ...]) -> float | None:
+    return min((group.coverage for group in groups if group.rows >= GROUP_ROWS), default=None)
+
+
+def _largest_gap(groups: tuple[GroupCoverage, ...], target: float) -> float | None:
     gaps = [abs(group.coverage - target) for group in groups if group.rows >= GROUP_ROWS]
-    return max(gaps, default=0.0)
+    return max(gaps, default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal.outputs import ClassificationOutputs
+from vicinal.outputs import ClassificationOutputs, as_classification
 from vicinal.probabilities.base import ProbabilityModel, probability_chunks
 from vicinal.quantiles import Coverage, exact_coverage
 from vicinal.regions import PredictionSets
@@ -23,6 +23,7 @@ def naive_sets(
     [[0, 1]]
     """
     # A label belongs where the mass before it is below the coverage: APS with U = 0 and a bound just below it.
+    as_classification(outputs)
     wanted = float(exact_coverage(coverage))
     bound = np.nextafter(wanted, -np.inf)
     members = np.empty((len(outputs), outputs.n_classes), np.bool_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Self, TypeAlias, TypedDict
 
@@ -14,12 +14,13 @@ from vicinal._arrays import (
     Floats,
     Ints,
     Reals,
+    as_array,
     as_reals,
     check_finite,
     check_probabilities,
     check_rows,
 )
-from vicinal.errors import InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
 
 RowIds: TypeAlias = NDArray[np.int64] | NDArray[np.str_]
 RowSelection: TypeAlias = slice | Ints | NDArray[np.bool_]
@@ -48,8 +49,12 @@ class ModelOutputs(ABC):
 
     def __getitem__(self, rows: RowSelection) -> Self:
         """Return the chosen rows, given as a slice, row numbers or a mask."""
+        chosen = rows if isinstance(rows, slice) else np.asarray(rows)
+        if not isinstance(chosen, slice) and (chosen.ndim != 1 or chosen.dtype.kind not in "iub"):
+            msg = "rows are chosen by a slice, a list of row numbers or a mask; for one row use outputs[i : i + 1]."
+            raise Incompatible(msg)
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        taken = {name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)}
+        taken = {name: column[chosen] for name, column in columns.items() if isinstance(column, np.ndarray)}
         return replace(self, **taken)
 
     @staticmethod
@@ -185,6 +190,28 @@ class Companions(TypedDict):
     uniforms: Floats | None
 
 
+def as_classification(outputs: ModelOutputs) -> ClassificationOutputs:
+    """Refuse anything but outputs of a classifier."""
+    if not isinstance(outputs, ClassificationOutputs):
+        msg = (
+            "this needs outputs of a classifier; use ModelOutputs.from_logits or .from_probabilities. "
+            f"Got {type(outputs).__name__}."
+        )
+        raise Incompatible(msg)
+    return outputs
+
+
+def as_regression(outputs: ModelOutputs) -> RegressionOutputs:
+    """Refuse anything but outputs of a regression."""
+    if not isinstance(outputs, RegressionOutputs):
+        msg = (
+            "this needs outputs of a regression; use ModelOutputs.from_predictions or .from_quantiles. "
+            f"Got {type(outputs).__name__}."
+        )
+        raise Incompatible(msg)
+    return outputs
+
+
 def check_classes(array: Reals, name: str) -> None:
     """Refuse no rows, and fewer than two classes."""
     if len(array) == 0:
@@ -202,6 +229,9 @@ def as_class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ..
     """Return one distinct name for each class, or None."""
     if names is None:
         return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        msg = f"class_names must be a list of names, one for each of the {n_classes} classes; got {names!r}."
+        raise InvalidValue(msg)
     texts = tuple(str(name) for name in names)
     if len(texts) != n_classes:
         msg = f"class_names must name each of the {n_classes} classes; got {len(texts)}."
@@ -247,9 +277,9 @@ def _companions(
 
 
 def _row_ids(row_ids: ArrayLike, n_rows: int, other: str) -> RowIds:
-    array = np.asarray(row_ids)
+    array = as_array(row_ids, "row_ids")
     if array.ndim != 1:
-        msg = f"row_ids must be one id a row; got shape {array.shape}."
+        msg = f"row_ids must be one id per row; got shape {array.shape}."
         raise ShapeMismatch(msg)
     check_rows(n_rows, array, "row_ids", other)
     if array.dtype.kind in "iu":

@@ -19,7 +19,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], path: Path) -> Path:
-    """Draw mean size against measured coverage, one line a method, one point a target."""
+    """Draw mean size against measured coverage, one line per method, one point per target."""
     with needs("matplotlib", "plots"):
         from matplotlib.ticker import LogLocator, NullLocator
 
@@ -43,7 +43,7 @@ def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], path: Path
 
 
 def coverage_by_confidence(methods: Mapping[str, Evaluation], path: Path) -> Path:
-    """Draw coverage in each tenth of the rows, from the least to the most confident, one line a method."""
+    """Draw coverage in each tenth of the rows, from the least to the most confident, one line per method."""
 
     def draw(axes: Axes) -> None:
         for number, (name, found) in enumerate(methods.items()):

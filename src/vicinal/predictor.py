@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Floats, Reals, whole_number
-from vicinal.calibration import Calibration, Exact, Guarantee, Method, Neighbors, ScoredRows, Split
-from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch
+from vicinal._arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
+from vicinal.calibration import Calibration, Exact, Guarantee, Method, Neighbors, ScoredRows
+from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch, TooFewRows
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
 from vicinal.neighbors import ExactSearch
-from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
+from vicinal.outputs import (
+    ClassificationOutputs,
+    ModelOutputs,
+    RegressionOutputs,
+    as_classification,
+    as_regression,
+)
 from vicinal.probabilities import ProbabilityModel, probability_chunks
+from vicinal.probabilities.base import CHUNK_ENTRIES
 from vicinal.quantiles import Coverage, exact_coverage
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.scores import ClassificationScore, RegressionScore, Score
 from vicinal.scores.classification import row_maxima
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.scoring import (
-    as_classification,
-    as_regression,
+    checked_scores,
     fitting_score,
     label_scores,
     mapped_representations,
@@ -50,18 +56,18 @@ class Explanation:
         return self.neighbors.effective_size
 
     def __str__(self) -> str:
-        if len(self.neighbors.rows) == 0:
-            return f"No neighborhood: one threshold, {self.threshold:.6g}, for every row."
         side = "below" if self.threshold < self.global_threshold else "above"
         if self.threshold == self.global_threshold:
             side = "equal to"
-        nearest = self.neighbors.distances[0]
-        stand_in = " (its ball was empty: everyone stands in)" if self.neighbors.everyone else ""
-        return (
-            f"{len(self.neighbors.rows)} neighbors{stand_in}, the nearest at distance {nearest:.4g}, worth "
-            f"{self.effective_size:.4g} equally weighted ones. Threshold {self.threshold:.6g}, {side} the global "
-            f"{self.global_threshold:.6g} at coverage {self.coverage}."
-        )
+        levels = f"Threshold {self.threshold:.6g}, {side} the global {self.global_threshold:.6g}"
+        levels += f" at coverage {self.coverage}."
+        near = self.neighbors
+        if len(near.rows) == 0:
+            return f"No neighbors. {levels}"
+        stand_in = " (its ball was empty: everyone stands in)" if near.everyone else ""
+        nearest = "" if np.isnan(near.distances[0]) else f", the nearest at distance {near.distances[0]:.4g}"
+        count = "1 neighbor" if len(near.rows) == 1 else f"{len(near.rows)} neighbors"
+        return f"{count}{stand_in}{nearest}, worth {self.effective_size:.4g} equally weighted ones. {levels}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,15 +95,14 @@ class Predictor(ABC):
     ) -> Floats:
         """Return the largest accepted score of each row, (n,); with `coverages`, at each of them, (n, coverages)."""
         rows = self._representations(outputs)
-        wanted = [self.coverage] if coverages is None else list(coverages)
+        wanted = [self.coverage] if coverages is None else _listed(coverages)
         found = self.calibration.thresholds(rows, wanted, progress="predict" if progress else None)
         return found[:, 0] if coverages is None else found
 
     def explain(self, outputs: ModelOutputs, row: int = 0) -> Explanation:
         """Return the neighbors of one row with their weights, and its threshold beside the global one."""
-        number = whole_number("row", row, least=0)
-        if number >= len(outputs):
-            raise InvalidLevel("row", row, f"one of the {len(outputs)} rows, 0 to {len(outputs) - 1}")
+        _check_outputs(outputs)
+        number = whole_number("row", row, least=0, most=len(outputs) - 1)
         one = outputs[number : number + 1]
         return Explanation(
             neighbors=self.calibration.neighbors(self._representations(one)),
@@ -108,6 +113,7 @@ class Predictor(ABC):
 
     def _representations(self, outputs: ModelOutputs) -> Reals:
         """Return the mapped representations, checked against those of the calibration rows."""
+        _check_outputs(outputs)
         width = self.calibration.width
         if not width:
             return no_columns(len(outputs))
@@ -140,13 +146,19 @@ class SetPredictor(Predictor):
         self._check(outputs)
         thresholds = self.thresholds(outputs, progress=progress)
         uniforms = row_uniforms(outputs, self.nonconformity.seed)
-        members, confidences = [], np.empty(len(outputs))
+        members: Bools = np.empty((0, self.n_classes), np.bool_)
+        confidences = np.empty(len(outputs))
         for start, chunk in probability_chunks(outputs, self.probabilities):
             rows = slice(start, start + len(chunk))
-            members.append(self.nonconformity.members(chunk, uniforms[rows], thresholds[rows]))
+            found = self.nonconformity.members(chunk, uniforms[rows], thresholds[rows])
+            if len(chunk) == len(outputs):
+                members = found  # all at once: no second copy
+            else:
+                members = np.empty((len(outputs), self.n_classes), np.bool_) if start == 0 else members
+                members[rows] = found
             confidences[rows] = row_maxima(chunk)
         return PredictionSets(
-            members[0] if len(members) == 1 else np.concatenate(members),
+            members,
             thresholds,
             confidences,
             outputs.class_names or self.class_names,
@@ -160,21 +172,36 @@ class SetPredictor(Predictor):
         """
         classified = self._check(outputs)
         if targets is not None:
-            scores = label_scores(classified, targets, self.nonconformity, self.probabilities)
+            labels = as_labels(targets, len(outputs), self.n_classes, classified.class_names or self.class_names)
+            scores = label_scores(classified, labels, self.nonconformity, self.probabilities)
             return self.calibration.p_values(self._representations(outputs), scores[:, None])[:, 0]
-        uniforms = row_uniforms(classified, self.nonconformity.seed)
         out = np.empty((len(outputs), self.n_classes))
-        for start, chunk in probability_chunks(classified, self.probabilities):
-            rows = slice(start, start + len(chunk))
-            scores = self.nonconformity.of_all(chunk, uniforms[rows])
-            out[rows] = self.calibration.p_values(self._representations(outputs[rows]), scores)
+        step = max(1, CHUNK_ENTRIES // self.n_classes)
+        for start in range(0, len(outputs), step):
+            some = classified[start : start + step]
+            out[start : start + step] = self._p_values_of_all(some)
         return out
+
+    def _p_values_of_all(self, outputs: ClassificationOutputs) -> Floats:
+        """Return the p-value of every label, (n, classes), for rows that fit in memory as float64."""
+        uniforms = row_uniforms(outputs, self.nonconformity.seed)
+        scores = np.empty((len(outputs), self.n_classes))
+        for start, chunk in probability_chunks(outputs, self.probabilities):
+            rows = slice(start, start + len(chunk))
+            scores[rows] = checked_scores(
+                self.nonconformity.of_all(chunk, uniforms[rows]), chunk.shape, self.nonconformity
+            )
+        return self.calibration.p_values(self._representations(outputs), scores)
 
     def _check(self, outputs: ModelOutputs) -> ClassificationOutputs:
         classified = as_classification(outputs)
         if classified.n_classes != self.n_classes:
             msg = f"outputs must have {self.n_classes} classes, as in calibration; got {classified.n_classes}."
             raise ShapeMismatch(msg)
+        names = (classified.class_names, self.class_names)
+        if None not in names and names[0] != names[1]:
+            msg = "class_names differ from those given in calibration; the columns must mean the same classes."
+            raise Incompatible(msg)
         return classified
 
 
@@ -196,7 +223,7 @@ class IntervalPredictor(Predictor):
         if targets is None:
             msg = "p_values of a regression needs targets: one value for each row."
             raise Incompatible(msg)
-        scores = value_scores(as_regression(outputs), targets, self.nonconformity)
+        scores = value_scores(as_regression(outputs), as_targets(targets, len(outputs)), self.nonconformity)
         return self.calibration.p_values(self._representations(outputs), scores[:, None])[:, 0]
 
 
@@ -265,9 +292,10 @@ def calibrate(
     _check_parts(chosen, localizer, score, probabilities)
     _check_kind("representation", representation, RepresentationMap, "a fitted map, or None")
     _check_kind("search", search, ExactSearch, "ExactSearch(...), or None")
-    near = chosen.needs_representations(localizer)
+    near = chosen.local and localizer is not None and localizer.needs_distances()
 
     def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
+        _check_alike(outputs, rows)
         fitting_score(rows, score)
         columns = mapped_representations(rows, representation) if near else no_columns(len(rows))
         return scored_rows(rows, values, score, probabilities, columns)
@@ -308,7 +336,7 @@ def _check_parts(
 ) -> None:
     """Refuse parts that are not what their argument says, and a local method without a localizer."""
     _check_kind("method", method, Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()")
-    if localizer is None and not isinstance(method, Split):
+    if localizer is None and method.local:
         msg = (
             f"{method} needs a localizer, for example localizer=Exponential(n_neighbors=200, bandwidth=10.0); "
             "for no localization use method=Split()."
@@ -319,6 +347,35 @@ def _check_parts(
     if probabilities is not None and isinstance(score, RegressionScore):
         msg = "probabilities=... is for classifiers; a regression has none."
         raise Incompatible(msg)
+
+
+def _check_outputs(outputs: ModelOutputs) -> None:
+    if not isinstance(outputs, ModelOutputs):
+        msg = f"this needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
+        raise Incompatible(msg)
+
+
+def _check_alike(outputs: ModelOutputs, others: ModelOutputs) -> None:
+    """Refuse no rows, and rows of another width or class count than the calibration rows."""
+    _check_outputs(others)
+    if len(others) == 0:
+        msg = "calibration needs at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    if isinstance(outputs, ClassificationOutputs):
+        classes = as_classification(others).n_classes
+        if classes != outputs.n_classes:
+            msg = f"reference rows must have {outputs.n_classes} classes, as the calibration rows; got {classes}."
+            raise ShapeMismatch(msg)
+    one, other = outputs.representations, others.representations
+    if one is not None and other is not None and one.shape[1] != other.shape[1]:
+        msg = f"reference rows must have {one.shape[1]} columns of representations, as the calibration rows; "
+        raise ShapeMismatch(msg + f"got {other.shape[1]}.")
+
+
+def _listed(coverages: Sequence[Coverage]) -> list[Coverage]:
+    if not isinstance(coverages, Iterable) or isinstance(coverages, str) or not list(coverages):
+        raise InvalidLevel("coverages", coverages, "a list of at least one coverage, such as [0.8, 0.9]")
+    return list(coverages)
 
 
 def _check_kind(name: str, part: object, kind: type, expected: str) -> None:

@@ -24,12 +24,12 @@ def exact_coverage(coverage: Coverage) -> Fraction:
     Fraction(9, 10)
     """
     expected = "strictly between 0 and 1, such as 0.9"
-    if isinstance(coverage, bool):
+    kinds = (float, int, Fraction, Decimal, np.floating, np.integer)
+    if isinstance(coverage, bool) or not isinstance(coverage, kinds) or coverage != coverage:  # noqa: PLR0124  NaN
         raise InvalidLevel("coverage", coverage, expected)
-    try:
-        share = Fraction(str(coverage))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InvalidLevel("coverage", coverage, expected) from error
+    if coverage in (np.inf, -np.inf):
+        raise InvalidLevel("coverage", coverage, expected)
+    share = Fraction(str(coverage))
     if not 0 < share < 1:
         hint = "; percentages are written as shares: 0.9, not 90" if share > 1 else ""
         raise InvalidLevel("coverage", coverage, expected + hint)

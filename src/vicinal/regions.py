@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from vicinal._arrays import Bools, Floats, Ints, as_labels, as_targets
+from vicinal._arrays import Bools, Floats, Ints, as_array, as_labels, as_targets
+from vicinal.errors import InvalidValue
 from vicinal.outputs import as_class_names
 
 
@@ -30,6 +32,7 @@ class PredictionSets:
     confidences: Floats  # (n,): the model's probability of its own top label
     class_names: tuple[str, ...] | None = None
     coverage: float | None = None  # what was asked for
+    classes: NDArray[Any] | None = None  # (classes,) ascending: the labels as targets name them, where not 0, 1, 2, ...
 
     @cached_property
     def sizes(self) -> Ints:
@@ -46,14 +49,21 @@ class PredictionSets:
             return [np.flatnonzero(row).tolist() for row in self.members]
         return [[chosen[label] for label in np.flatnonzero(row)] for row in self.members]
 
+    def numbers(self, targets: ArrayLike) -> Ints:
+        """Return the class number of each target, given as a number, a class name or one of `classes`, (n,)."""
+        n_classes = self.members.shape[1]
+        if self.classes is None:
+            return as_labels(targets, len(self), n_classes, self.class_names)
+        return label_numbers(targets, self.classes)
+
     def covered(self, targets: ArrayLike) -> Bools:
         """Return for each row whether its set holds the target, (n,)."""
-        labels = as_labels(targets, len(self), self.members.shape[1])
-        return np.asarray(self.members[np.arange(len(self)), labels])
+        return np.asarray(self.members[np.arange(len(self)), self.numbers(targets)])
 
     def __repr__(self) -> str:
         n, classes = self.members.shape
-        return f"PredictionSets({n} rows of {classes} classes, mean size {self.sizes.mean():.3g})"
+        mean = f", mean size {self.sizes.mean():.3g}" if n else ""
+        return f"PredictionSets({n} rows of {classes} classes{mean})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,4 +97,17 @@ class PredictionIntervals:
         return (self.lower <= values) & (values <= self.upper)
 
     def __repr__(self) -> str:
-        return f"PredictionIntervals({len(self)} rows, mean length {self.lengths.mean():.4g})"
+        mean = f", mean length {self.lengths.mean():.4g}" if len(self) else ""
+        return f"PredictionIntervals({len(self)} rows{mean})"
+
+
+def label_numbers(targets: ArrayLike, classes: NDArray[Any]) -> Ints:
+    """Return where each target stands among the ascending `classes`, (n,); refuse one that does not."""
+    array = as_array(targets, "targets")
+    places = np.minimum(np.searchsorted(classes, array), len(classes) - 1)
+    unknown = np.flatnonzero(classes[places] != array)
+    if len(unknown):
+        row = int(unknown[0])
+        msg = f"targets must be among the {len(classes)} classes of the model; row {row} holds {array.tolist()[row]!r}."
+        raise InvalidValue(msg)
+    return places

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Floats, Reals, as_labels, as_reals, as_targets, check_finite, check_rows
+from vicinal._arrays import Floats, Ints, Reals, as_labels, as_reals, as_targets, check_finite, check_rows
 from vicinal.calibration import ScoredRows
-from vicinal.errors import Incompatible
+from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch
 from vicinal.maps import RepresentationMap
-from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
+from vicinal.outputs import (
+    ClassificationOutputs,
+    ModelOutputs,
+    RegressionOutputs,
+    as_classification,
+    as_regression,
+)
 from vicinal.probabilities import ProbabilityModel, probability_chunks
 from vicinal.scores import (
     CQR,
@@ -21,28 +27,6 @@ from vicinal.scores import (
     Score,
 )
 from vicinal.scores.uniforms import row_uniforms
-
-
-def as_classification(outputs: ModelOutputs) -> ClassificationOutputs:
-    """Refuse anything but outputs of a classifier."""
-    if not isinstance(outputs, ClassificationOutputs):
-        msg = (
-            "this needs outputs of a classifier; use ModelOutputs.from_logits or .from_probabilities. "
-            f"Got {type(outputs).__name__}."
-        )
-        raise Incompatible(msg)
-    return outputs
-
-
-def as_regression(outputs: ModelOutputs) -> RegressionOutputs:
-    """Refuse anything but outputs of a regression."""
-    if not isinstance(outputs, RegressionOutputs):
-        msg = (
-            "this needs outputs of a regression; use ModelOutputs.from_predictions or .from_quantiles. "
-            f"Got {type(outputs).__name__}."
-        )
-        raise Incompatible(msg)
-    return outputs
 
 
 def fitting_score(outputs: ModelOutputs, nonconformity: Score | None) -> Score:
@@ -70,34 +54,33 @@ def natural_score(outputs: ModelOutputs) -> Score:
 
 
 def label_scores(
-    outputs: ClassificationOutputs,
-    targets: ArrayLike,
-    score: ClassificationScore,
-    probabilities: ProbabilityModel | None,
+    outputs: ClassificationOutputs, labels: Ints, score: ClassificationScore, probabilities: ProbabilityModel | None
 ) -> Floats:
     """Return the score of each row's label, (n,)."""
-    labels = as_labels(targets, len(outputs), outputs.n_classes)
     uniforms = row_uniforms(outputs, score.seed)
     out = np.empty(len(outputs))
     for start, chunk in probability_chunks(outputs, probabilities):
         rows = slice(start, start + len(chunk))
-        out[rows] = score.of_labels(chunk, uniforms[rows], labels[rows])
+        out[rows] = checked_scores(score.of_labels(chunk, uniforms[rows], labels[rows]), (len(chunk),), score)
     return out
 
 
-def value_scores(outputs: RegressionOutputs, targets: ArrayLike, score: RegressionScore) -> Floats:
+def value_scores(outputs: RegressionOutputs, values: Floats, score: RegressionScore) -> Floats:
     """Return the score of each row's value, (n,)."""
     score.check(outputs)
-    return score.of_values(outputs, as_targets(targets, len(outputs)))
+    return checked_scores(score.of_values(outputs, values), (len(outputs),), score)
 
 
-def target_scores(
-    outputs: ModelOutputs, targets: ArrayLike, score: Score, probabilities: ProbabilityModel | None
-) -> Floats:
-    """Return the score of each row's target, (n,), for either task; scores may be infinite but never NaN."""
-    if isinstance(score, RegressionScore):
-        return value_scores(as_regression(outputs), targets, score)
-    return label_scores(as_classification(outputs), targets, score, probabilities)
+def checked_scores(scores: Floats, shape: tuple[int, ...], score: Score) -> Floats:
+    """Refuse scores of another shape, and NaN; they may be infinite."""
+    if np.shape(scores) != shape:
+        msg = f"{score} must return scores of shape {shape}; got {np.shape(scores)}."
+        raise ShapeMismatch(msg)
+    if np.isnan(scores).any():
+        row = int(np.argwhere(np.isnan(scores))[0][0])
+        msg = f"{score} must not return NaN, which has no place among scores; row {row} has it."
+        raise InvalidValue(msg)
+    return scores
 
 
 def mapped_representations(outputs: ModelOutputs, representation: RepresentationMap | None) -> Reals:
@@ -112,6 +95,9 @@ def mapped_representations(outputs: ModelOutputs, representation: Representation
         return outputs.representations
     mapped = as_reals(representation.of(outputs.representations), "mapped representations", 2)
     check_rows(len(outputs), mapped, "mapped representations", "the outputs")
+    if mapped.shape[1] == 0:
+        msg = f"{type(representation).__name__} must leave at least one column; got shape {mapped.shape}."
+        raise ShapeMismatch(msg)
     check_finite(mapped, "mapped representations")
     return mapped
 
@@ -123,11 +109,13 @@ def scored_rows(
     probabilities: ProbabilityModel | None,
     representations: Reals,
 ) -> ScoredRows:
-    """Return rows with the score of their target."""
-    scores = target_scores(outputs, targets, score, probabilities)
-    if isinstance(score, ClassificationScore):
-        return ScoredRows(representations, scores, np.asarray(targets).astype(np.int64))
-    return ScoredRows(representations, scores, np.asarray(targets).astype(np.float64))
+    """Return rows with the score of their target, for either task."""
+    if isinstance(score, RegressionScore):
+        values = as_targets(targets, len(outputs))
+        return ScoredRows(representations, value_scores(as_regression(outputs), values, score), values)
+    classified = as_classification(outputs)
+    labels = as_labels(targets, len(outputs), classified.n_classes, classified.class_names)
+    return ScoredRows(representations, label_scores(classified, labels, score, probabilities), labels)
 
 
 def no_columns(n_rows: int) -> Reals:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Ints, check_rows, whole_number
-from vicinal.errors import InvalidLevel, TooFewRows
+from vicinal._arrays import Ints, as_array, check_rows, seed_number, whole_number
+from vicinal.errors import InvalidLevel, ShapeMismatch, TooFewRows
 
 Part = int | float | None
+
+PART = "a count such as 3000, a share strictly between 0 and 1, or None for the rest"
 
 
 @overload
@@ -26,11 +29,11 @@ def split_rows(
     seed: int = 0,
     stratify: ArrayLike | None = None,
 ) -> dict[str, Ints] | list[Ints]:
-    """Return disjoint random row numbers 0 .. n - 1, ascending, one array a part.
+    """Return disjoint random row numbers 0 .. n - 1, ascending, one array per part.
 
     A part is a number of rows (3000), a share of them (0.3), or None for all that remain. With `stratify`, one label
-    a row, every part holds every class in its share; rows cut that way are no longer quite exchangeable between parts,
-    so cut calibration from test rows without it.
+    per row, every part holds every class in its share; rows cut that way are no longer quite exchangeable between
+    parts, so cut calibration from test rows without it.
 
     Examples
     --------
@@ -39,12 +42,17 @@ def split_rows(
     {'calibration': 5, 'test': 5}
     """
     total = whole_number("n", n, least=1)
+    if isinstance(parts, str) or not isinstance(parts, (Mapping, Sequence)) or len(parts) == 0:
+        raise InvalidLevel("parts", parts, "a list, or names, of at least one part: " + PART)
     sizes = _sizes(total, list(parts.values()) if isinstance(parts, Mapping) else list(parts))
-    shuffled = np.random.default_rng(whole_number("seed", seed, least=0)).permutation(total)
+    shuffled = np.random.default_rng(seed_number("seed", seed)).permutation(total)
     # One part number for each shuffled row; rows in no part get the number past the last.
     turns = np.repeat(np.arange(len(sizes) + 1), [*sizes, total - sum(sizes)])
     if stratify is not None:
-        classes = np.asarray(stratify)
+        classes = as_array(stratify, "stratify")
+        if classes.ndim != 1:
+            msg = f"stratify must be one label per row; got shape {classes.shape}."
+            raise ShapeMismatch(msg)
         check_rows(total, classes, "stratify", "the rows to split")
         shuffled = shuffled[np.argsort(classes[shuffled], kind="stable")]
         turns = _interleaved(turns)
@@ -53,10 +61,19 @@ def split_rows(
 
 
 def _sizes(n: int, parts: Sequence[Part]) -> list[int]:
-    """Turn counts, shares and the one None into counts."""
-    if not parts:
-        raise InvalidLevel("parts", parts, "at least one part: a count, a share, or None for the rest")
-    sizes = [_size(n, part) for part in parts]
+    """Turn counts, shares and the one None into counts; shares are rounded together, so that halves make a whole."""
+    sizes: list[int | None] = []
+    shared = Fraction(0)
+    for part in parts:
+        if part is None:
+            sizes.append(None)
+        elif isinstance(part, (float, np.floating)):
+            if not 0 < part < 1:
+                raise InvalidLevel("a part", part, PART)
+            before, shared = shared, shared + Fraction(str(part))
+            sizes.append(round(shared * n) - round(before * n))
+        else:
+            sizes.append(whole_number("a part", part, least=0))
     known = sum(size for size in sizes if size is not None)
     if known > n:
         msg = f"the parts ask for {known} rows; there are {n}. Ask for less, or use None for what remains."
@@ -64,14 +81,6 @@ def _sizes(n: int, parts: Sequence[Part]) -> list[int]:
     if sizes.count(None) > 1:
         raise InvalidLevel("parts", list(parts), "at most one None: it takes all rows that remain")
     return [n - known if size is None else size for size in sizes]
-
-
-def _size(n: int, part: Part) -> int | None:
-    if part is None:
-        return None
-    if isinstance(part, float) and 0 < part < 1:
-        return round(part * n)
-    return whole_number("a part", part, least=0)
 
 
 def _interleaved(turns: Ints) -> Ints:

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 import vicinal as vc
@@ -93,12 +94,51 @@ def test_too_few_rows_is_an_error_only_where_a_region_is_asked_for():
         regressor.predict_interval(X)
 
 
+def test_a_shortage_is_about_the_coverage_asked_for():
+    X, y = make_classification(40, random_state=0)
+    model = vc.NeighborhoodClassifier(coverage=0.95, random_state=0).fit(X, y)
+    assert len(model.predict_set(X, coverage=0.8)) == 40
+    with pytest.raises(vc.errors.TooFewRows, match=r"coverage 0\.95 needs at least 19"):
+        model.predict_set(X)
+
+
 def test_one_class_is_said_when_a_set_is_asked_for():
     X = np.random.default_rng(0).normal(size=(50, 2))
-    frozen = FrozenEstimator(LogisticRegression().fit(X, np.arange(50) % 2))
-    model = vc.NeighborhoodClassifier(frozen).fit(X, np.zeros(50))
+    model = vc.NeighborhoodClassifier(RandomForestClassifier(5)).fit(X, np.zeros(50))
     with pytest.raises(vc.errors.TooFewRows, match="two classes"):
         model.predict_set(X)
+
+
+def test_a_frozen_model_keeps_its_own_classes():
+    X, y = make_classification(600, n_classes=3, n_informative=5, random_state=0)
+    trained = LogisticRegression().fit(X[:300], y[:300])
+    rest = X[300:][y[300:] != 1], y[300:][y[300:] != 1]
+    model = vc.NeighborhoodClassifier(FrozenEstimator(trained)).fit(*rest)
+    assert model.classes_.tolist() == [0, 1, 2]
+    sets = model.predict_set(X[:50])
+    assert sets.members.shape == (50, 3)
+    np.testing.assert_array_equal(sets.confidences, trained.predict_proba(X[:50]).max(axis=1))
+    with pytest.raises(vc.errors.InvalidValue, match="row 0 holds"):
+        vc.NeighborhoodClassifier(FrozenEstimator(trained)).fit(X, y + 5)
+
+
+def test_targets_are_named_as_in_fit():
+    X, y = make_classification(900, n_classes=3, n_informative=5, random_state=0)
+    for names in (np.array([1, 2, 3]), np.array(["a", "b", "c"]), np.array([1.0, 2.0, 3.0])):
+        model = vc.NeighborhoodClassifier(random_state=0).fit(X[:600], names[y[:600]])
+        found = vc.evaluate(model.predict_set(X[600:]), names[y[600:]])
+        assert 0.8 < found.coverage < 1
+        some = y[600:] < 2
+        assert vc.evaluate(model.predict_set(X[600:][some]), names[y[600:][some]]).coverage > 0.7
+
+
+def test_an_estimator_without_probabilities_is_refused():
+    X, y = make_classification(60, random_state=0)
+    with pytest.raises(vc.errors.Incompatible, match="LinearSVC has no predict_proba"):
+        vc.NeighborhoodClassifier(LinearSVC()).fit(X, y)
+    for options in ({"representation": 5}, {"calibration_share": "a"}, {"calibration_share": 1.5}):
+        with pytest.raises(vc.errors.InvalidLevel, match=next(iter(options))):
+            vc.NeighborhoodClassifier(**options).fit(X, y)
 
 
 def test_cloning_searching_and_crossvalidating():

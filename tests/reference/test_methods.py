@@ -13,6 +13,7 @@ import vicinal as vc
 from tests import slow
 from tests.strategies import worlds
 from vicinal.calibration import ScoredRows
+from vicinal.calibration.split_reference import calibrate_apart
 
 MANY = settings(max_examples=1500)
 
@@ -89,9 +90,9 @@ def test_split_reference_equals_its_twin(world, data):
     ranked = scored(world.points[cut:n], world.scores[cut:], world.localizer)
     if world.localizer.rule().n_neighbors > cut:
         with pytest.raises(vc.errors.TooFewRows):
-            calibrated(method_with(near), world, ranked)
+            calibrate_apart(ranked, near, world.localizer, vc.ExactSearch())
         return
-    calibration = calibrated(method_with(near), world, ranked)
+    calibration = calibrate_apart(ranked, near, world.localizer, vc.ExactSearch())
     distances = slow.squared_distances(world.points, world.points[:cut])
     rule = world.localizer.rule()
     pairs = slow.plugged_pairs(
@@ -104,16 +105,6 @@ def test_split_reference_equals_its_twin(world, data):
     np.testing.assert_array_equal(values <= threshold, counts < order)
 
 
-def method_with(near):
-    """SplitReference with reference rows that are scored already."""
-
-    class Given(vc.SplitReference):
-        def _divided(self, rows, scorer):
-            return rows, np.arange(len(near)), near
-
-    return Given()
-
-
 @MANY
 @given(worlds(), st.data())
 def test_paper_literal_equals_a_transcription_of_the_paper(world, data):
@@ -121,10 +112,8 @@ def test_paper_literal_equals_a_transcription_of_the_paper(world, data):
     distances = slow.squared_distances(world.points, world.points)
     paper = slow.PaperTranscription(distances[: world.n], world.scores, world.localizer.rule())
     coverage = data.draw(st.sampled_from([Fraction(1, 2), Fraction(4, 5), Fraction(9, 10), Fraction(99, 100)]))
-    values = candidates(world.scores)
-    expected = [paper.accepts(distances[world.n], coverage, value) for value in values]
     threshold = calibration.thresholds(test_point(world), [coverage], progress=None)[0, 0]
-    np.testing.assert_array_equal(values <= threshold, expected)
+    assert threshold == paper.threshold(distances[world.n], coverage)
 
 
 @given(worlds(), st.data())
@@ -155,6 +144,8 @@ def test_uniform_over_everyone_equals_split_on_the_ranked_rows(world, data):
     ranked = scored(world.points[cut : world.n], world.scores[cut:], world.localizer)
     coverage = [asking_for(data.draw(st.integers(1, world.n - cut)), world.n - cut)]
     values = candidates(world.scores)
-    local = calibrated(method_with(near), world, ranked).thresholds(test_point(world), coverage, progress=None)[0, 0]
+    local = calibrate_apart(ranked, near, world.localizer, vc.ExactSearch()).thresholds(
+        test_point(world), coverage, progress=None
+    )[0, 0]
     split = calibrated(vc.Split(), world, ranked).thresholds(test_point(world), coverage, progress=None)[0, 0]
     np.testing.assert_array_equal(values <= local, values <= split)

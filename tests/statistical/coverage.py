@@ -10,6 +10,7 @@ from scipy.stats import binom, norm
 import vicinal as vc
 from vicinal.calibration import ScoredRows
 from vicinal.calibration.plugged import ReferenceRows, ranks_among
+from vicinal.calibration.split_reference import calibrate_apart
 from vicinal.scores.uniforms import row_uniforms
 
 COVERAGES = (0.8, 0.9, 0.95)
@@ -79,8 +80,7 @@ def calibrate_split_reference(draws, i, n):
     """The first REFERENCE rows are reference rows; the next n are ranked."""
     near = scored(draws, i, slice(REFERENCE))
     ranked = scored(draws, i, slice(REFERENCE, REFERENCE + n))
-    method = vc.SplitReference(rows=(near, None))
-    return method.calibrate(ranked, localizer_for(REFERENCE), vc.ExactSearch(), lambda rows, _: rows, progress=None)
+    return calibrate_apart(ranked, near, localizer_for(REFERENCE), vc.ExactSearch())
 
 
 METHODS = {

@@ -101,7 +101,9 @@ def test_the_demo_fits_a_terminal_of_80_columns(tmp_path):
         (("demo", "--coverage", "1.5"), "coverage must be strictly between 0 and 1"),
         (("demo", "--coverage", "0.9999"), "needs at least 9999 ranked calibration rows"),
         (("demo", "--seed", "-1"), "seed must be a whole number"),
-        (("demo", "--out", __file__), "there is a file of that name"),
+        (("demo", "--out", __file__), "a folder that can be made"),
+        (("demo", "--out", "/proc/nope/x"), "a folder that can be made"),
+        (("demo", "--splits", "0"), "splits must be a whole number"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_code_2(arguments, words):

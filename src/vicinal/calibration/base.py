@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,8 +41,8 @@ class Neighbors:
     """The neighbors of one point, nearest first."""
 
     rows: Ints  # (k,) row numbers among the calibration rows, or among the reference rows given apart
-    distances: Floats  # (k,)
-    weights: Floats  # (k,) summing to one
+    distances: Floats  # (k,); NaN where everyone counts alike and none was taken
+    weights: Floats  # (k,) summing to one; a point that counts among its own neighbors is not listed
     scores: Floats  # (k,)
     targets: Ints | Floats  # (k,)
     everyone: bool  # the ball was empty, and everyone stands in
@@ -95,9 +95,8 @@ class Calibration(ABC):
 class Method(ABC):
     """A way to calibrate: a frozen configuration; work and result are in `calibrate`."""
 
-    @abstractmethod
-    def needs_representations(self, localizer: Localizer | None) -> bool:
-        """Return whether rows must come with representations."""
+    local: ClassVar[bool]
+    """Whether the method has a neighborhood, and so needs a localizer."""
 
     @abstractmethod
     def calibrate(

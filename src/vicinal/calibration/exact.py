@@ -6,7 +6,7 @@ where scores have no ties, at least that where they have. Symmetry needs rules w
 k-th distance all belong, and the search must be exact.
 
 A candidate v belongs to the answer where fewer than m calibration pairs lie below the test pair. Adding the point
-changes only the rows it comes near, and v enters their rank only through [v < V_i]: two possible ranks a row, from
+changes only the rows it comes near, and v enters their rank only through [v < V_i]: two possible ranks per row, from
 stored sums. The condition is monotone in v, so the largest v is found by bisection over the distinct scores and the
 gaps between them.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,9 +47,7 @@ class Exact(Method):
     Exact()
     """
 
-    def needs_representations(self, localizer: Localizer | None) -> bool:
-        """Return whether distances count."""
-        return localizer is not None and localizer.needs_distances()
+    local: ClassVar[bool] = True
 
     def calibrate(
         self,

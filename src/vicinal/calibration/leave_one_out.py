@@ -8,6 +8,7 @@ size of the gap, unless the test point is a hub (near to many). `Exact` pays for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,9 +31,7 @@ class LeaveOneOut(Method):
     LeaveOneOut()
     """
 
-    def needs_representations(self, localizer: Localizer | None) -> bool:
-        """Return whether distances count."""
-        return localizer is not None and localizer.needs_distances()
+    local: ClassVar[bool] = True
 
     def calibrate(
         self,

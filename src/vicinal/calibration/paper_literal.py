@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,9 +35,7 @@ class PaperLiteral(Method):
     PaperLiteral()
     """
 
-    def needs_representations(self, localizer: Localizer | None) -> bool:
-        """Return whether distances count."""
-        return localizer is not None and localizer.needs_distances()
+    local: ClassVar[bool] = True
 
     def calibrate(
         self,

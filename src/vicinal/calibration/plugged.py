@@ -54,8 +54,8 @@ class ReferenceRows:
         chosen = who[nearest_first]
         return Neighbors(
             rows=self.numbers[chosen],
-            distances=np.sqrt(squared[nearest_first]),
-            weights=weights[nearest_first] / (weights.sum() + rule.own_weight),
+            distances=np.sqrt(squared[nearest_first]) if self.rows.width else np.full(len(chosen), np.nan),
+            weights=weights[nearest_first] / max(weights.sum(), np.finfo(float).tiny),
             scores=self.scores[chosen],
             targets=self.targets[chosen],
             everyone=bool(everyone),

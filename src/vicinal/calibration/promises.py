@@ -17,7 +17,8 @@ class Guarantee:
     """What a calibration promises, in numbers and, as `str`, in words.
 
     `probability` is P(the answer holds the truth) over calibration rows and test row together, None where nothing is
-    promised; `conditional` are the parameters of the Beta law of the coverage given the calibration rows, where known.
+    promised; `conditional` are the parameters of the Beta law of the coverage given the calibration rows, None where
+    it is not known or scores are tied.
     """
 
     method: str
@@ -49,13 +50,8 @@ class Promise(ABC):
         """Return the guarantee for ranked rows with these scores."""
 
 
-@dataclass(frozen=True)
-class FiniteSample(Promise):
-    """P(truth in the answer) = m / (n + 1) without ties in the score, at least that with them."""
-
-    method: str
-    why: str
-    beta: bool  # given the calibration rows, coverage without ties follows Beta(m, n + 1 - m)
+class PlusOne(Promise):
+    """The test row counts as one of n + 1: what every method here does but the paper to the letter."""
 
     def order(self, coverage: Coverage, n: int) -> int:
         """Return m = ceil(c (n + 1))."""
@@ -64,6 +60,15 @@ class FiniteSample(Promise):
     def p_values(self, below: Ints, n: int) -> Floats:
         """Return (#{pairs not below} + 1) / (n + 1): the candidate itself is counted."""
         return (n + 1 - below) / (n + 1)
+
+
+@dataclass(frozen=True)
+class FiniteSample(PlusOne):
+    """P(truth in the answer) = m / (n + 1) without ties in the score, at least that with them."""
+
+    method: str
+    why: str
+    beta: bool  # given the calibration rows, coverage without ties follows Beta(m, n + 1 - m)
 
     def guarantee(self, coverage: Coverage, scores: Floats) -> Guarantee:
         """Return the guarantee."""
@@ -75,24 +80,16 @@ class FiniteSample(Promise):
             f"{m / (n + 1):.4f} (asked: {coverage}), whatever the model and the data, if calibration rows and test row "
             f"are exchangeable: {self.why} This is an average over inputs, not a promise for each of them.{more}"
         )
-        beta = (m, n + 1 - m) if self.beta else None
+        beta = (m, n + 1 - m) if self.beta and not tied else None
         return Guarantee(self.method, float(coverage), n, m, tied, m / (n + 1), beta, words)
 
 
 @dataclass(frozen=True)
-class Nothing(Promise):
-    """No guarantee; the same order statistic as `FiniteSample`."""
+class Nothing(PlusOne):
+    """No guarantee."""
 
     method: str
     why: str
-
-    def order(self, coverage: Coverage, n: int) -> int:
-        """Return m = ceil(c (n + 1))."""
-        return quantiles.order(coverage, n)
-
-    def p_values(self, below: Ints, n: int) -> Floats:
-        """Return (#{pairs not below} + 1) / (n + 1)."""
-        return (n + 1 - below) / (n + 1)
 
     def guarantee(self, coverage: Coverage, scores: Floats) -> Guarantee:
         """Return the absence of a guarantee."""

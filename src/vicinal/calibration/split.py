@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,10 +33,7 @@ class Split(Method):
     Split()
     """
 
-    def needs_representations(self, localizer: Localizer | None) -> bool:
-        """Return False: only scores count."""
-        del localizer
-        return False
+    local: ClassVar[bool] = False
 
     def calibrate(
         self,

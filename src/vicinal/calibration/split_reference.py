@@ -9,16 +9,17 @@ follows Beta(m, n + 1 - m).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import whole_number
+from vicinal._arrays import proper_share, seed_number
 from vicinal.calibration.base import Method, ScoredRows, Scorer
 from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among
 from vicinal.calibration.promises import FiniteSample
-from vicinal.errors import InvalidLevel, TooFewRows
+from vicinal.errors import Incompatible, TooFewRows
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
 from vicinal.outputs import ModelOutputs
@@ -31,7 +32,7 @@ PROMISE = FiniteSample(
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SplitReference(Method):
     """Set a `fraction` of the calibration rows aside as reference, or bring `rows` = (outputs, targets) of your own.
 
@@ -43,18 +44,22 @@ class SplitReference(Method):
     0.5
     """
 
+    local: ClassVar[bool] = True
+
     fraction: float = 0.5
     rows: tuple[ModelOutputs, ArrayLike] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction < 1:
-            raise InvalidLevel("fraction", self.fraction, "strictly between 0 and 1")
-        whole_number("seed", self.seed, least=0)
+        proper_share("fraction", self.fraction)
+        seed_number("seed", self.seed)
+        pair = self.rows
+        if pair is not None and not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], ModelOutputs)):  # noqa: PLR2004
+            msg = f"rows must be a pair (outputs, targets), outputs being ModelOutputs; got {type(pair).__name__}."
+            raise Incompatible(msg)
 
-    def needs_representations(self, localizer: Localizer | None) -> bool:
-        """Return whether distances count."""
-        return localizer is not None and localizer.needs_distances()
+    def __repr__(self) -> str:
+        return f"SplitReference(fraction={self.fraction})" if self.rows is None else "SplitReference(rows=...)"
 
     def calibrate(
         self,
@@ -68,19 +73,9 @@ class SplitReference(Method):
         """Rank every row that is not a reference row among those that are."""
         assert localizer is not None  # noqa: S101  refused at the door
         ranked, numbers, given = self._divided(rows, scorer)
-        rule = localizer.checked_rule(len(given))
-        reference = ReferenceRows.of(given)
-        nobody = np.full(len(ranked), -1)
-        ranks, empty = ranks_among(reference, ranked, nobody, rule, search, progress)
-        return PluggedCalibration(
-            ReferenceRows(reference.rows, reference.scores, reference.targets, numbers[reference.numbers]),
-            *sorted_pairs(ranks, ranked.scores),
-            np.sort(ranked.scores),
-            rule,
-            search,
-            PROMISE,
-            int(empty.sum()),
-        )
+        found = calibrate_apart(ranked, given, localizer, search, progress=progress)
+        near = replace(found.reference, numbers=numbers[found.reference.numbers])
+        return replace(found, reference=near)
 
     def _divided(self, rows: ScoredRows, scorer: Scorer) -> tuple[ScoredRows, np.ndarray, ScoredRows]:
         """Return ranked rows, the row numbers of the reference rows, and the reference rows."""
@@ -94,3 +89,15 @@ class SplitReference(Method):
         cut = min(len(rows) - 1, max(1, round(self.fraction * len(rows))))
         chosen = np.sort(shuffled[:cut])
         return rows[np.sort(shuffled[cut:])], chosen, rows[chosen]
+
+
+def calibrate_apart(
+    ranked: ScoredRows, given: ScoredRows, localizer: Localizer, search: ExactSearch, *, progress: str | None = None
+) -> PluggedCalibration:
+    """Rank every row of `ranked` among the reference rows `given`."""
+    rule = localizer.checked_rule(len(given))
+    reference = ReferenceRows.of(given)
+    nobody = np.full(len(ranked), -1)
+    ranks, empty = ranks_among(reference, ranked, nobody, rule, search, progress)
+    pairs = sorted_pairs(ranks, ranked.scores)
+    return PluggedCalibration(reference, *pairs, np.sort(ranked.scores), rule, search, PROMISE, int(empty.sum()))

@@ -1,4 +1,4 @@
-"""The command line: one file a command, the work in the library."""
+"""The command line: one file per command, the work in the library."""
 
 from __future__ import annotations
 

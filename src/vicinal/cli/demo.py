@@ -32,8 +32,10 @@ def demo(
 
     Example: vicinal demo --coverage 0.95 --out my-demo
     """
-    if out.exists() and not out.is_dir():
-        raise InvalidLevel("--out", str(out), "a folder; there is a file of that name")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidLevel("--out", str(out), f"a folder that can be made ({error.strerror})") from error
     errors = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True) as bar:

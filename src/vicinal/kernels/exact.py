@@ -83,7 +83,7 @@ def join_sums(panel, rule, codes, own_start, start, stop, joined):
 
 
 class Changed(NamedTuple):
-    """Scratch for the rows that a new point comes near: one entry a row, before and after it joins."""
+    """Scratch for the rows that a new point comes near: one entry per row, before and after it joins."""
 
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]

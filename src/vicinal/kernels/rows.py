@@ -236,7 +236,7 @@ def walk_members(rows, uniforms, thresholds, penalty, free, start, stop, out):
         mass, rank = 0.0, 0
         high, low = np.inf, FIRST_BAND
         # The least the next label can score decides whether another band is worth collecting.
-        while rank < classes and walked_score(mass, 0.0, 0.0, rank + 1, penalty, free) <= threshold:
+        while high >= 0.0 and walked_score(mass, 0.0, 0.0, rank + 1, penalty, free) <= threshold:
             count = collect_band(row, low, high, flags, values, who)
             sorted_band(values, who, count, order)
             reached = 0

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vicinal._arrays import Floats, Reals
+from vicinal._arrays import Floats, Reals, as_reals, check_probabilities
 from vicinal._threads import over_chunks
+from vicinal.errors import ShapeMismatch
 from vicinal.kernels.rows import softmax_rows
 from vicinal.outputs import ClassificationOutputs
 
@@ -32,7 +33,17 @@ def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel |
     step = max(1, CHUNK_ENTRIES // outputs.n_classes)
     for start in range(0, len(outputs), step):
         chunk = outputs[start : start + step]
-        yield start, plain_probabilities(chunk) if model is None else model.of(chunk)
+        yield start, plain_probabilities(chunk) if model is None else checked_probabilities(chunk, model)
+
+
+def checked_probabilities(outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
+    """Return what a model makes of the outputs; refuse other shapes and what is not a probability."""
+    found = as_reals(model.of(outputs), f"probabilities from {type(model).__name__}", 2)
+    if found.shape != outputs.given.shape:
+        msg = f"{type(model).__name__} must return probabilities of shape {outputs.given.shape}; got {found.shape}."
+        raise ShapeMismatch(msg)
+    check_probabilities(found)
+    return found.astype(np.float32) if found.dtype == np.float16 else found
 
 
 def plain_probabilities(outputs: ClassificationOutputs) -> Reals:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Ints, Reals, as_labels, positive
-from vicinal.outputs import ClassificationOutputs
+from vicinal.errors import TooFewRows
+from vicinal.outputs import ClassificationOutputs, as_classification
 from vicinal.probabilities.base import ProbabilityModel, softmax
 
 CHUNK_ROWS = 4096
@@ -48,7 +49,11 @@ class TemperatureScaling(ProbabilityModel):
         """
         from scipy.optimize import minimize_scalar
 
-        labels = as_labels(targets, len(outputs), outputs.n_classes)
+        as_classification(outputs)
+        if len(outputs) == 0:
+            msg = "fitting a temperature needs at least one row; got none."
+            raise TooFewRows(msg, rows=0, needed=1)
+        labels = as_labels(targets, len(outputs), outputs.n_classes, outputs.class_names)
         logits = _as_logits(outputs)
         found = minimize_scalar(
             lambda log_temperature: negative_log_likelihood(logits, labels, float(np.exp(log_temperature))),

@@ -25,7 +25,7 @@ class ClassificationScore(ABC):
 
     @abstractmethod
     def of_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label a row, (n,): the same bits as in `of_all`."""
+        """Return the score of one label per row, (n,): the same bits as in `of_all`."""
 
     @abstractmethod
     def members(self, probabilities: Reals, uniforms: Floats, thresholds: Floats) -> Bools:
@@ -41,7 +41,7 @@ class RegressionScore(ABC):
 
     @abstractmethod
     def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
-        """Return the score of one value a row, (n,)."""
+        """Return the score of one value per row, (n,)."""
 
     @abstractmethod
     def center(self, outputs: RegressionOutputs) -> Floats:
@@ -54,10 +54,18 @@ class RegressionScore(ABC):
         rounded as in calibration, is at most the threshold. Rounding the bounds instead would lose ties.
         """
         with np.errstate(over="ignore"):  # a score past the largest float is +inf, which is what it should be
-            center = self.center(outputs)
+            center = self._lowest(outputs)
             empty = ~(self.of_values(outputs, center) <= thresholds)
             lower, upper = (self._furthest(outputs, thresholds, center, side) for side in (-np.inf, np.inf))
         return np.where(empty, np.inf, lower), np.where(empty, -np.inf, upper)
+
+    def _lowest(self, outputs: RegressionOutputs) -> Floats:
+        """Return the center, or the float beside it that scores lower: the middle of two floats may be neither's."""
+        center = self.center(outputs)
+        for side in (-np.inf, np.inf):
+            beside = np.nextafter(center, side)
+            center = np.where(self.of_values(outputs, beside) < self.of_values(outputs, center), beside, center)
+        return center
 
     def _furthest(self, outputs: RegressionOutputs, thresholds: Floats, center: Floats, side: float) -> Floats:
         inside, outside = _to_order(center), _to_order(np.full_like(center, side))

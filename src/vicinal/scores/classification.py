@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicinal._arrays import Bools, Floats, Ints, Reals, non_negative, whole_number
+from vicinal._arrays import Bools, Floats, Ints, Reals, non_negative, seed_number, whole_number
 from vicinal._threads import over_chunks
 from vicinal.errors import Incompatible
 from vicinal.kernels import rows as kernels
@@ -34,7 +34,7 @@ class LAC(ClassificationScore):
         return 1.0 - probabilities.astype(np.float64)
 
     def of_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label a row, (n,)."""
+        """Return the score of one label per row, (n,)."""
         del uniforms
         return 1.0 - probabilities[np.arange(len(labels)), labels].astype(np.float64)
 
@@ -71,14 +71,14 @@ class RAPS(ClassificationScore):
     def __post_init__(self) -> None:
         non_negative("rank_penalty", self.rank_penalty)
         whole_number("free_ranks", self.free_ranks, least=0)
-        whole_number("seed", self.seed, least=0)
+        seed_number("seed", self.seed)
 
     def of_all(self, probabilities: Reals, uniforms: Floats) -> Floats:
         """Return the score of every label, (n, classes)."""
         return walked_all(probabilities, uniforms, float(self.rank_penalty), int(self.free_ranks))
 
     def of_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label a row, (n,)."""
+        """Return the score of one label per row, (n,)."""
         return walked_labels(probabilities, uniforms, labels, float(self.rank_penalty), int(self.free_ranks))
 
     def members(self, probabilities: Reals, uniforms: Floats, thresholds: Floats) -> Bools:
@@ -99,14 +99,14 @@ class APS(ClassificationScore):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole_number("seed", self.seed, least=0)
+        seed_number("seed", self.seed)
 
     def of_all(self, probabilities: Reals, uniforms: Floats) -> Floats:
         """Return the score of every label, (n, classes)."""
         return walked_all(probabilities, uniforms, 0.0, 0)
 
     def of_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label a row, (n,)."""
+        """Return the score of one label per row, (n,)."""
         return walked_labels(probabilities, uniforms, labels, 0.0, 0)
 
     def members(self, probabilities: Reals, uniforms: Floats, thresholds: Floats) -> Bools:
@@ -145,7 +145,7 @@ class NeverEmpty(ClassificationScore):
         return out
 
     def of_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label a row, (n,)."""
+        """Return the score of one label per row, (n,)."""
         inner = self.score.of_labels(probabilities, uniforms, labels)
         return np.where(labels == top_labels(probabilities), -np.inf, inner)
 
@@ -187,7 +187,7 @@ def walked_all(probabilities: Reals, uniforms: Floats, penalty: float, free: int
 
 
 def walked_labels(probabilities: Reals, uniforms: Floats, labels: Ints, penalty: float, free: int) -> Floats:
-    """Return the RAPS score of one label a row, (n,)."""
+    """Return the RAPS score of one label per row, (n,)."""
     out = np.empty(len(probabilities))
     over_chunks(
         lambda start, stop: kernels.walk_labels(probabilities, uniforms, labels, penalty, free, start, stop, out),

@@ -28,7 +28,7 @@ class AbsoluteResidual(RegressionScore):
         predictions(outputs, self)
 
     def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
-        """Return the score of one value a row, (n,)."""
+        """Return the score of one value per row, (n,)."""
         return np.abs(values - predictions(outputs, self))
 
     def center(self, outputs: RegressionOutputs) -> Floats:
@@ -53,7 +53,7 @@ class ScaledResidual(RegressionScore):
         scales(outputs)
 
     def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
-        """Return the score of one value a row, (n,)."""
+        """Return the score of one value per row, (n,)."""
         return np.abs(values - predictions(outputs, self)) / scales(outputs)
 
     def center(self, outputs: RegressionOutputs) -> Floats:
@@ -77,14 +77,14 @@ class CQR(RegressionScore):
         quantiles(outputs)
 
     def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
-        """Return the score of one value a row, (n,)."""
+        """Return the score of one value per row, (n,)."""
         lower, upper = quantiles(outputs)
         return np.maximum(lower - values, values - upper)
 
     def center(self, outputs: RegressionOutputs) -> Floats:
         """Return the middle of the two quantiles, (n,)."""
         lower, upper = quantiles(outputs)
-        return lower + (upper - lower) / 2.0
+        return lower / 2.0 + upper / 2.0
 
 
 def predictions(outputs: RegressionOutputs, score: RegressionScore) -> Floats:
