@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
-from vicinal.calibration import Calibration, Exact, Guarantee, Method, Neighbors, ScoredRows
+from vicinal.calibration import Calibration, Exact, Guarantee, Method, Neighbors, ScoredRows, Task
 from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch, TooFewRows
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
@@ -301,11 +301,13 @@ def calibrate(
         return scored_rows(rows, values, score, probabilities, columns)
 
     calibration = chosen.calibrate(
-        scorer(outputs, targets),
-        localizer,
-        ExactSearch() if search is None else search,
-        scorer,
-        progress="calibrate" if progress else None,
+        Task(
+            rows=scorer(outputs, targets),
+            localizer=localizer,
+            search=ExactSearch() if search is None else search,
+            scorer=scorer,
+            progress="calibrate" if progress else None,
+        )
     )
     calibration.guarantee(coverage)
     if isinstance(score, RegressionScore):

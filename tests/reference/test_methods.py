@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import vicinal as vc
 from tests import slow
 from tests.strategies import worlds
-from vicinal.calibration import ScoredRows
+from vicinal.calibration import ScoredRows, Task
 from vicinal.calibration.split_reference import calibrate_apart
 
 MANY = settings(max_examples=1500)
@@ -25,7 +25,7 @@ def scored(points, scores, localizer):
 
 def calibrated(method, world, rows=None):
     rows = scored(world.points[: world.n], world.scores, world.localizer) if rows is None else rows
-    return method.calibrate(rows, world.localizer, vc.ExactSearch(), None, progress=None)
+    return method.calibrate(Task(rows, world.localizer))
 
 
 def test_point(world):
@@ -90,9 +90,9 @@ def test_split_reference_equals_its_twin(world, data):
     ranked = scored(world.points[cut:n], world.scores[cut:], world.localizer)
     if world.localizer.rule().n_neighbors > cut:
         with pytest.raises(vc.errors.TooFewRows):
-            calibrate_apart(ranked, near, world.localizer, vc.ExactSearch())
+            calibrate_apart(ranked, near, Task(ranked, world.localizer))
         return
-    calibration = calibrate_apart(ranked, near, world.localizer, vc.ExactSearch())
+    calibration = calibrate_apart(ranked, near, Task(ranked, world.localizer))
     distances = slow.squared_distances(world.points, world.points[:cut])
     rule = world.localizer.rule()
     pairs = slow.plugged_pairs(
@@ -144,7 +144,7 @@ def test_uniform_over_everyone_equals_split_on_the_ranked_rows(world, data):
     ranked = scored(world.points[cut : world.n], world.scores[cut:], world.localizer)
     coverage = [asking_for(data.draw(st.integers(1, world.n - cut)), world.n - cut)]
     values = candidates(world.scores)
-    local = calibrate_apart(ranked, near, world.localizer, vc.ExactSearch()).thresholds(
+    local = calibrate_apart(ranked, near, Task(ranked, world.localizer)).thresholds(
         test_point(world), coverage, progress=None
     )[0, 0]
     split = calibrated(vc.Split(), world, ranked).thresholds(test_point(world), coverage, progress=None)[0, 0]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import binom, norm
 
 import vicinal as vc
-from vicinal.calibration import ScoredRows
+from vicinal.calibration import ScoredRows, Task
 from vicinal.calibration.plugged import ReferenceRows, ranks_among
 from vicinal.calibration.split_reference import calibrate_apart
 from vicinal.scores.uniforms import row_uniforms
@@ -69,18 +69,18 @@ def scored(draws, i, rows):
 
 
 def calibrate_split(draws, i, n):
-    return vc.Split().calibrate(scored(draws, i, slice(n)), None, vc.ExactSearch(), None, progress=None)
+    return vc.Split().calibrate(Task(scored(draws, i, slice(n))))
 
 
 def calibrate_exact(draws, i, n):
-    return vc.Exact().calibrate(scored(draws, i, slice(n)), localizer_for(n), vc.ExactSearch(), None, progress=None)
+    return vc.Exact().calibrate(Task(scored(draws, i, slice(n)), localizer_for(n)))
 
 
 def calibrate_split_reference(draws, i, n):
     """The first REFERENCE rows are reference rows; the next n are ranked."""
     near = scored(draws, i, slice(REFERENCE))
     ranked = scored(draws, i, slice(REFERENCE, REFERENCE + n))
-    return calibrate_apart(ranked, near, localizer_for(REFERENCE), vc.ExactSearch())
+    return calibrate_apart(ranked, near, Task(ranked, localizer_for(REFERENCE)))
 
 
 METHODS = {

@@ -1,6 +1,6 @@
 """Five ways to calibrate, one file each; the guarantee is in the name and in the answer."""
 
-from vicinal.calibration.base import Calibration, Method, Neighbors, ScoredRows
+from vicinal.calibration.base import Calibration, Method, Neighbors, ScoredRows, Task
 from vicinal.calibration.exact import Exact
 from vicinal.calibration.leave_one_out import LeaveOneOut
 from vicinal.calibration.paper_literal import PaperLiteral
@@ -19,4 +19,5 @@ __all__ = [
     "ScoredRows",
     "Split",
     "SplitReference",
+    "Task",
 ]

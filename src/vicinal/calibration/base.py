@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 
 from vicinal._arrays import Floats, Ints, Reals
 from vicinal.calibration.promises import Guarantee
+from vicinal.errors import Incompatible
+from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
 from vicinal.outputs import ModelOutputs
@@ -51,6 +53,24 @@ class Neighbors:
     def effective_size(self) -> float:
         """Number of equal weights that would vary as little: 1 / sum of squared weights."""
         return float(1.0 / np.sum(self.weights**2)) if len(self.weights) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a method calibrates on and with."""
+
+    rows: ScoredRows
+    localizer: Localizer | None = None
+    search: ExactSearch = field(default_factory=ExactSearch)
+    scorer: Scorer | None = None  # scores rows that the method brings itself
+    progress: str | None = None  # what to call the work in a progress bar, or None for no bar
+
+    def rule(self, others: int) -> Rule:
+        """Return the localizer's rule for points with `others` candidates each."""
+        if self.localizer is None:
+            msg = "a method with a neighborhood needs a localizer."
+            raise Incompatible(msg)
+        return self.localizer.checked_rule(others)
 
 
 class Calibration(ABC):
@@ -99,13 +119,5 @@ class Method(ABC):
     """Whether the method has a neighborhood, and so needs a localizer."""
 
     @abstractmethod
-    def calibrate(
-        self,
-        rows: ScoredRows,
-        localizer: Localizer | None,
-        search: ExactSearch,
-        scorer: Scorer,
-        *,
-        progress: str | None,
-    ) -> Calibration:
-        """Calibrate on scored rows; `scorer` scores rows that the method brings itself."""
+    def calibrate(self, task: Task) -> Calibration:
+        """Calibrate on scored rows."""

@@ -20,13 +20,12 @@ from typing import ClassVar
 import numpy as np
 
 from vicinal._arrays import Floats, Reals
-from vicinal.calibration.base import Calibration, Method, Neighbors, ScoredRows, Scorer
+from vicinal.calibration.base import Calibration, Method, Neighbors, Task
 from vicinal.calibration.plugged import ReferenceRows
 from vicinal.calibration.promises import FiniteSample, Guarantee
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.exact import Joined, join_sums, joined_counts, joined_thresholds
 from vicinal.kernels.ranks import Rule
-from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import Coverage
 
@@ -49,29 +48,20 @@ class Exact(Method):
 
     local: ClassVar[bool] = True
 
-    def calibrate(
-        self,
-        rows: ScoredRows,
-        localizer: Localizer | None,
-        search: ExactSearch,
-        scorer: Scorer,
-        *,
-        progress: str | None,
-    ) -> ExactCalibration:
+    def calibrate(self, task: Task) -> ExactCalibration:
         """Store, for every row, the sums from which it is ranked again when a point joins."""
-        del scorer
-        assert localizer is not None  # noqa: S101  refused at the door
-        rule = localizer.checked_rule(len(rows) - 1)
-        reference = ReferenceRows.of(rows)
+        rule = task.rule(others=len(task.rows) - 1)
+        reference = ReferenceRows.of(task.rows)
         distinct, places = np.unique(reference.scores, return_inverse=True)
         joined = _empty_sums(2 * places.astype(np.int64))
-        representations = reference.rows.rows[: len(rows)]
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
             join_sums(panel, rule, joined.codes, first, start, stop, joined)
 
-        search.over_rows(reference.rows, representations, work, progress=progress)
-        return ExactCalibration(reference, joined._replace(sorted_keys=np.sort(joined.keys)), distinct, rule, search)
+        rows = reference.rows.rows[: len(task.rows)]
+        task.search.over_rows(reference.rows, rows, work, progress=task.progress)
+        joined = joined._replace(sorted_keys=np.sort(joined.keys))
+        return ExactCalibration(reference, joined, distinct, rule, task.search)
 
 
 @dataclass(frozen=True, eq=False)

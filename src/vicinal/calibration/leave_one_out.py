@@ -10,14 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from vicinal.calibration.base import Method, ScoredRows, Scorer
-from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among
+from vicinal.calibration.base import Method, Task
+from vicinal.calibration.plugged import PluggedCalibration, ranks_among_themselves
 from vicinal.calibration.promises import Nothing
 from vicinal.errors import TooFewRows
-from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import sorted_pairs
 
 
@@ -33,32 +29,20 @@ class LeaveOneOut(Method):
 
     local: ClassVar[bool] = True
 
-    def calibrate(
-        self,
-        rows: ScoredRows,
-        localizer: Localizer | None,
-        search: ExactSearch,
-        scorer: Scorer,
-        *,
-        progress: str | None,
-    ) -> PluggedCalibration:
+    def calibrate(self, task: Task) -> PluggedCalibration:
         """Rank every row among the others."""
-        del scorer
-        assert localizer is not None  # noqa: S101  refused at the door
-        if len(rows) < 2:  # noqa: PLR2004
-            msg = "LeaveOneOut needs at least 2 calibration rows, so that each has a neighbor; got 1."
-            raise TooFewRows(msg, rows=len(rows), needed=2)
-        rule = localizer.checked_rule(len(rows) - 1)
-        reference = ReferenceRows.of(rows)
-        ordered = rows[reference.numbers]
-        ranks, empty = ranks_among(reference, ordered, np.arange(len(rows)), rule, search, progress)
+        if len(task.rows) < 2:  # noqa: PLR2004
+            msg = f"LeaveOneOut needs at least 2 calibration rows, so that each has a neighbor; got {len(task.rows)}."
+            raise TooFewRows(msg, rows=len(task.rows), needed=2)
+        rule = task.rule(others=len(task.rows) - 1)
+        reference, ranks, empty = ranks_among_themselves(task, rule)
         why = "adding a point to the calibration rows would change the ranks of about as many rows as it has neighbors."
         return PluggedCalibration(
             reference,
-            *sorted_pairs(ranks, ordered.scores),
-            ordered.scores,
+            *sorted_pairs(ranks, reference.scores),
+            reference.scores,
             rule,
-            search,
+            task.search,
             Nothing("LeaveOneOut", why),
             int(empty.sum()),
         )

@@ -17,11 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from vicinal._arrays import Floats, Ints
-from vicinal.calibration.base import Method, ScoredRows, Scorer
-from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among
+from vicinal.calibration.base import Method, Task
+from vicinal.calibration.plugged import PluggedCalibration, ranks_among_themselves
 from vicinal.calibration.promises import Guarantee, Promise, no_guarantee
-from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import Coverage, exact_coverage, sorted_pairs
 
 
@@ -37,29 +35,17 @@ class PaperLiteral(Method):
 
     local: ClassVar[bool] = True
 
-    def calibrate(
-        self,
-        rows: ScoredRows,
-        localizer: Localizer | None,
-        search: ExactSearch,
-        scorer: Scorer,
-        *,
-        progress: str | None,
-    ) -> PluggedCalibration:
+    def calibrate(self, task: Task) -> PluggedCalibration:
         """Rank every row among itself and its neighbors."""
-        del scorer
-        assert localizer is not None  # noqa: S101  refused at the door
-        rule = localizer.checked_rule(len(rows))._replace(own_weight=1.0)
-        reference = ReferenceRows.of(rows)
-        ordered = rows[reference.numbers]
-        ranks, _ = ranks_among(reference, ordered, np.arange(len(rows)), rule, search, progress)
+        rule = task.rule(others=len(task.rows))._replace(own_weight=1.0)
+        reference, ranks, _ = ranks_among_themselves(task, rule)
         # Ties in rank are not broken: a score of +inf beside every rank lets none of them count as below.
         return PluggedCalibration(
             reference,
-            *sorted_pairs(ranks, np.full(len(rows), np.inf)),
-            ordered.scores,
+            *sorted_pairs(ranks, np.full(len(ranks), np.inf)),
+            reference.scores,
             rule,
-            search,
+            task.search,
             PaperPromise(),
             0,
         )

@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from vicinal._arrays import Bools, Floats, Ints, Reals
-from vicinal.calibration.base import Calibration, Neighbors, ScoredRows
+from vicinal.calibration.base import Calibration, Neighbors, ScoredRows, Task
 from vicinal.calibration.promises import Guarantee, Promise
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import (
@@ -77,6 +77,14 @@ def ranks_among(
 
     search.over_rows(reference.rows, rows.representations, work, progress=progress)
     return ranks, empty
+
+
+def ranks_among_themselves(task: Task, rule: Rule) -> tuple[ReferenceRows, Ints, Bools]:
+    """Return the rows in score order, the rank of each among the others, and whose ball was empty."""
+    reference = ReferenceRows.of(task.rows)
+    ordered = task.rows[reference.numbers]
+    own = np.arange(len(ordered))
+    return reference, *ranks_among(reference, ordered, own, rule, task.search, task.progress)
 
 
 @dataclass(frozen=True, eq=False)

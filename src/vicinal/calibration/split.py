@@ -14,10 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from vicinal._arrays import Floats, Ints, Reals
-from vicinal.calibration.base import Calibration, Method, Neighbors, ScoredRows, Scorer
+from vicinal.calibration.base import Calibration, Method, Neighbors, Task
 from vicinal.calibration.promises import FiniteSample, Guarantee
-from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import Coverage
 
 PROMISE = FiniteSample("Split", "the test score is equally likely to take any place among all scores.", beta=True)
@@ -35,18 +33,9 @@ class Split(Method):
 
     local: ClassVar[bool] = False
 
-    def calibrate(
-        self,
-        rows: ScoredRows,
-        localizer: Localizer | None,
-        search: ExactSearch,
-        scorer: Scorer,
-        *,
-        progress: str | None,
-    ) -> SplitCalibration:
+    def calibrate(self, task: Task) -> SplitCalibration:
         """Sort the scores."""
-        del localizer, search, scorer, progress
-        return SplitCalibration(np.sort(rows.scores))
+        return SplitCalibration(np.sort(task.rows.scores))
 
 
 @dataclass(frozen=True, eq=False)

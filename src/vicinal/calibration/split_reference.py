@@ -15,13 +15,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import proper_share, seed_number
-from vicinal.calibration.base import Method, ScoredRows, Scorer
+from vicinal._arrays import Ints, proper_share, seed_number
+from vicinal.calibration.base import Method, ScoredRows, Task
 from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among
 from vicinal.calibration.promises import FiniteSample
 from vicinal.errors import Incompatible, TooFewRows
-from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
 from vicinal.outputs import ModelOutputs
 from vicinal.quantiles import sorted_pairs
 
@@ -61,29 +59,21 @@ class SplitReference(Method):
     def __repr__(self) -> str:
         return f"SplitReference(fraction={self.fraction})" if self.rows is None else "SplitReference(rows=...)"
 
-    def calibrate(
-        self,
-        rows: ScoredRows,
-        localizer: Localizer | None,
-        search: ExactSearch,
-        scorer: Scorer,
-        *,
-        progress: str | None,
-    ) -> PluggedCalibration:
+    def calibrate(self, task: Task) -> PluggedCalibration:
         """Rank every row that is not a reference row among those that are."""
-        assert localizer is not None  # noqa: S101  refused at the door
-        ranked, numbers, given = self._divided(rows, scorer)
-        found = calibrate_apart(ranked, given, localizer, search, progress=progress)
+        ranked, numbers, given = self._divided(task)
+        found = calibrate_apart(ranked, given, task)
         near = replace(found.reference, numbers=numbers[found.reference.numbers])
         return replace(found, reference=near)
 
-    def _divided(self, rows: ScoredRows, scorer: Scorer) -> tuple[ScoredRows, np.ndarray, ScoredRows]:
+    def _divided(self, task: Task) -> tuple[ScoredRows, Ints, ScoredRows]:
         """Return ranked rows, the row numbers of the reference rows, and the reference rows."""
-        if self.rows is not None:
-            given = scorer(*self.rows)
+        rows = task.rows
+        if self.rows is not None and task.scorer is not None:
+            given = task.scorer(*self.rows)
             return rows, np.arange(len(given)), given
         if len(rows) < 2:  # noqa: PLR2004
-            msg = "SplitReference needs at least 2 calibration rows: one for reference, one to rank; got 1."
+            msg = f"SplitReference needs at least 2 calibration rows: one for reference, one to rank; got {len(rows)}."
             raise TooFewRows(msg, rows=len(rows), needed=2)
         shuffled = np.random.default_rng(self.seed).permutation(len(rows))
         cut = min(len(rows) - 1, max(1, round(self.fraction * len(rows))))
@@ -91,13 +81,11 @@ class SplitReference(Method):
         return rows[np.sort(shuffled[cut:])], chosen, rows[chosen]
 
 
-def calibrate_apart(
-    ranked: ScoredRows, given: ScoredRows, localizer: Localizer, search: ExactSearch, *, progress: str | None = None
-) -> PluggedCalibration:
-    """Rank every row of `ranked` among the reference rows `given`."""
-    rule = localizer.checked_rule(len(given))
+def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PluggedCalibration:
+    """Rank every row of `ranked` among the reference rows `given`, as the task says; its own rows do not count."""
+    rule = task.rule(others=len(given))
     reference = ReferenceRows.of(given)
     nobody = np.full(len(ranked), -1)
-    ranks, empty = ranks_among(reference, ranked, nobody, rule, search, progress)
+    ranks, empty = ranks_among(reference, ranked, nobody, rule, task.search, task.progress)
     pairs = sorted_pairs(ranks, ranked.scores)
-    return PluggedCalibration(reference, *pairs, np.sort(ranked.scores), rule, search, PROMISE, int(empty.sum()))
+    return PluggedCalibration(reference, *pairs, np.sort(ranked.scores), rule, task.search, PROMISE, int(empty.sum()))
