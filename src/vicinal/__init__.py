@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from vicinal.calibration import PaperLiteral as PaperLiteral
     from vicinal.calibration import Split as Split
     from vicinal.calibration import SplitReference as SplitReference
+    from vicinal.errors import Incompatible as Incompatible
+    from vicinal.errors import InvalidLevel as InvalidLevel
+    from vicinal.errors import InvalidValue as InvalidValue
+    from vicinal.errors import MissingExtra as MissingExtra
+    from vicinal.errors import ShapeMismatch as ShapeMismatch
+    from vicinal.errors import TooFewRows as TooFewRows
     from vicinal.errors import VicinalError as VicinalError
     from vicinal.estimators import NeighborhoodClassifier as NeighborhoodClassifier
     from vicinal.estimators import NeighborhoodRegressor as NeighborhoodRegressor
@@ -61,9 +67,13 @@ _HOMES = {
     "Explanation": "predictor",
     "Exponential": "localizers",
     "Guarantee": "calibration",
+    "Incompatible": "errors",
     "IntervalPredictor": "predictor",
+    "InvalidLevel": "errors",
+    "InvalidValue": "errors",
     "LAC": "scores",
     "LeaveOneOut": "calibration",
+    "MissingExtra": "errors",
     "ModelOutputs": "outputs",
     "NeighborhoodClassifier": "estimators",
     "NeighborhoodRegressor": "estimators",
@@ -76,9 +86,11 @@ _HOMES = {
     "RegressionOutputs": "outputs",
     "ScaledResidual": "scores",
     "SetPredictor": "predictor",
+    "ShapeMismatch": "errors",
     "Split": "calibration",
     "SplitReference": "calibration",
     "TemperatureScaling": "probabilities",
+    "TooFewRows": "errors",
     "Uniform": "localizers",
     "VicinalError": "errors",
     "calibrate": "predictor",

@@ -176,10 +176,29 @@ def test_reference_rows_must_look_like_calibration_rows():
     for rows, kind, words in cases:
         with pytest.raises(kind, match=words):
             vc.calibrate(outputs, labels, 0.8, localizer=NEAR, method=vc.SplitReference(rows=rows))
-    for rows in (outputs, (outputs,), "rows", (labels, outputs)):
+    for rows in (outputs, (outputs,), "rows", (labels, outputs), [0.5], [1, 1]):
         with pytest.raises(Incompatible, match="a pair"):
             vc.SplitReference(rows=rows)
+    for rows in ([60], [-1], list(range(60))):
+        with pytest.raises(InvalidLevel, match="row numbers 0 to 59"):
+            vc.calibrate(outputs, labels, 0.8, localizer=NEAR, method=vc.SplitReference(rows=rows))
     assert len(repr(vc.SplitReference(rows=(outputs, labels)))) < 80
+
+
+def test_reference_rows_by_number_are_the_same_as_apart():
+    outputs, labels = classification_rows(90, seed=0)
+    chosen, rest = np.arange(0, 60, 2), np.arange(1, 60, 2)
+    by_number = vc.calibrate(
+        outputs[:60], labels[:60], 0.8, localizer=NEAR, method=vc.SplitReference(rows=chosen)
+    ).predict(outputs[60:])
+    apart = vc.calibrate(
+        outputs[rest],
+        labels[rest],
+        0.8,
+        localizer=NEAR,
+        method=vc.SplitReference(rows=(outputs[chosen], labels[chosen])),
+    ).predict(outputs[60:])
+    np.testing.assert_array_equal(by_number.thresholds, apart.thresholds)
 
 
 class Grudging:

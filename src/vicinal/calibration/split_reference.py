@@ -9,6 +9,7 @@ follows Beta(m, n + 1 - m).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ from vicinal._arrays import Ints, proper_share, seed_number
 from vicinal.calibration.base import Method, ScoredRows, Task
 from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among
 from vicinal.calibration.promises import FiniteSample
-from vicinal.errors import Incompatible, TooFewRows
+from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
 from vicinal.outputs import ModelOutputs
 from vicinal.quantiles import sorted_pairs
 
@@ -32,9 +33,10 @@ PROMISE = FiniteSample(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SplitReference(Method):
-    """Set a `fraction` of the calibration rows aside as reference, or bring `rows` = (outputs, targets) of your own.
+    """Neighbors from reference rows: a `fraction` of the calibration rows drawn by `seed`, or the `rows` you say.
 
-    Rows used for tuning may serve as `rows` and cost no calibration row. The fraction is drawn by `seed`.
+    `rows` is a pair (outputs, targets) of further rows, or a list of numbers of calibration rows. Rows used for tuning
+    may serve as the pair and cost no calibration row.
 
     Examples
     --------
@@ -45,16 +47,25 @@ class SplitReference(Method):
     local: ClassVar[bool] = True
 
     fraction: float = 0.5
-    rows: tuple[ModelOutputs, ArrayLike] | None = None
+    rows: tuple[ModelOutputs, ArrayLike] | Sequence[int] | Ints | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         proper_share("fraction", self.fraction)
         seed_number("seed", self.seed)
-        pair = self.rows
-        if pair is not None and not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], ModelOutputs)):  # noqa: PLR2004
-            msg = f"rows must be a pair (outputs, targets), outputs being ModelOutputs; got {type(pair).__name__}."
+        if self.rows is None or self._pair() is not None:
+            return
+        numbers = np.asarray(self.rows) if isinstance(self.rows, (list, np.ndarray)) else np.empty(0)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(np.unique(numbers)) != len(numbers):
+            msg = f"rows must be a pair (outputs, targets), or distinct row numbers; got {type(self.rows).__name__}."
             raise Incompatible(msg)
+
+    def _pair(self) -> tuple[ModelOutputs, ArrayLike] | None:
+        """Return the rows where they are a pair (outputs, targets)."""
+        rows = self.rows
+        if isinstance(rows, tuple) and len(rows) == 2 and isinstance(rows[0], ModelOutputs):  # noqa: PLR2004
+            return rows
+        return None
 
     def __repr__(self) -> str:
         return f"SplitReference(fraction={self.fraction})" if self.rows is None else "SplitReference(rows=...)"
@@ -68,17 +79,21 @@ class SplitReference(Method):
 
     def _divided(self, task: Task) -> tuple[ScoredRows, Ints, ScoredRows]:
         """Return ranked rows, the row numbers of the reference rows, and the reference rows."""
-        rows = task.rows
-        if self.rows is not None and task.scorer is not None:
-            given = task.scorer(*self.rows)
-            return rows, np.arange(len(given)), given
-        if len(rows) < 2:  # noqa: PLR2004
-            msg = f"SplitReference needs at least 2 calibration rows: one for reference, one to rank; got {len(rows)}."
-            raise TooFewRows(msg, rows=len(rows), needed=2)
-        shuffled = np.random.default_rng(self.seed).permutation(len(rows))
-        cut = min(len(rows) - 1, max(1, round(self.fraction * len(rows))))
-        chosen = np.sort(shuffled[:cut])
-        return rows[np.sort(shuffled[cut:])], chosen, rows[chosen]
+        pair, n = self._pair(), len(task.rows)
+        if pair is not None and task.scorer is not None:
+            given = task.scorer(*pair)
+            return task.rows, np.arange(len(given)), given
+        if n < 2:  # noqa: PLR2004
+            msg = f"SplitReference needs at least 2 calibration rows: one for reference, one to rank; got {n}."
+            raise TooFewRows(msg, rows=n, needed=2)
+        if self.rows is not None:
+            chosen = np.sort(np.asarray(self.rows, dtype=np.int64))
+            if len(chosen) >= n or chosen[0] < 0 or chosen[-1] >= n:
+                raise InvalidLevel("rows", f"{len(chosen)} numbers", f"some, not all, of the row numbers 0 to {n - 1}")
+        else:
+            cut = min(n - 1, max(1, round(self.fraction * n)))
+            chosen = np.sort(np.random.default_rng(self.seed).permutation(n)[:cut])
+        return task.rows[np.setdiff1d(np.arange(n), chosen)], chosen, task.rows[chosen]
 
 
 def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PluggedCalibration:
