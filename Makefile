@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraint
 	@touch $@
 
 demo: .venv/.demo
-	$(BIN)/vicinal demo --out demo
+	$(BIN)/vicinal demo --splits 5 --out demo
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -40,7 +40,10 @@ def as_reals(values: ArrayLike, name: str, ndim: int) -> Reals:
         msg = f"{name} must be real numbers; got dtype {array.dtype}."
         raise InvalidValue(msg)
     if array.ndim != ndim:
-        msg = f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}."
+        hint = {(2, 1): " Use .ravel().", (1, 2): " Use .reshape(-1, 1) for a single column."}.get(
+            (array.ndim, ndim), ""
+        )
+        msg = f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}.{hint}"
         raise ShapeMismatch(msg)
     if array.dtype.kind != "f" or array.dtype.itemsize not in PROPER:
         array = array.astype(np.float64)
@@ -100,10 +103,8 @@ def _check_proper(array: Reals, tolerance: float, offset: int) -> None:
         problem = f"holds the negative value {values.min():.6g}"
     else:
         problem = f"sums to {values.sum():.6g}"
-    msg = (
-        f"probabilities must be non-negative and sum to one in every row; row {row + offset} {problem}. "
-        "If these are unnormalized outputs, use ModelOutputs.from_logits."
-    )
+    hint = " If these are unnormalized outputs, use ModelOutputs.from_logits." if np.all(np.isfinite(values)) else ""
+    msg = f"probabilities must be non-negative and sum to one in every row; row {row + offset} {problem}.{hint}"
     raise InvalidValue(msg)
 
 
@@ -118,7 +119,8 @@ def as_labels(targets: ArrayLike, n_rows: int, n_classes: int, names: tuple[str,
     """Return class labels 0 .. n_classes - 1 as int64, one for each row; with `names`, those may be given instead."""
     array = as_array(targets, "targets")
     if array.ndim != 1:
-        msg = f"targets must be one label per row; got shape {array.shape}."
+        hint = " Use .ravel()." if array.size == n_rows else ""
+        msg = f"targets must be one label per row; got shape {array.shape}.{hint}"
         raise ShapeMismatch(msg)
     check_rows(n_rows, array, "targets", "the outputs")
     if array.dtype.kind in "UO" and names is not None:
@@ -133,7 +135,10 @@ def as_labels(targets: ArrayLike, n_rows: int, n_classes: int, names: tuple[str,
     bad = np.flatnonzero(~((array >= 0) & (array < n_classes) & (array == np.floor(array))))
     if len(bad):
         row = int(bad[0])
-        msg = f"targets must be whole class numbers in 0 .. {n_classes - 1}; row {row} holds {array[row]}."
+        msg = (
+            f"targets must be whole class numbers in 0 .. {n_classes - 1}; row {row} holds {array[row]}. "
+            "Labels start at 0: they are positions of columns."
+        )
         raise InvalidValue(msg)
     return array.astype(np.int64)
 

@@ -12,13 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.utils import (
+    _safe_indexing,
+    assert_all_finite,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    get_tags,
+)
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._arrays import Floats, Ints, proper_share
 from vicinal.calibration import Method
-from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
+from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, TooFewRows
 from vicinal.localizers import Localizer, Uniform
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
 from vicinal.predictor import IntervalPredictor, SetPredictor, calibrate
@@ -60,35 +68,34 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return one answer per row: the estimator's own."""
         check_is_fitted(self)
-        return np.asarray(self.estimator_.predict(validate_data(self, X, reset=False)))
+        return np.asarray(self.estimator_.predict(self._checked(X)))
 
-    def _fit_parts(
-        self, default: BaseEstimator, X: NDArray[Any], y: NDArray[Any], labels: Ints | None
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Train on one part of the rows; return inputs and targets (labels, where given) of the other."""
-        train, kept = self._parts(len(X), labels)
-        model = default if self.estimator is None else clone(self.estimator)
-        self.estimator_ = model.fit(X[train], y[train]) if len(train) else model
-        return X[kept], (y if labels is None else labels)[kept]
+    def _checked(self, X: Any, *, reset: bool = False) -> Any:
+        """Return an array of numbers, or a data frame as it came: its column types are the estimator's business."""
+        if hasattr(X, "iloc"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        gaps = self.estimator is not None and get_tags(self.estimator).input_tags.allow_nan
+        return validate_data(self, X, reset=reset, ensure_all_finite=not gaps)
 
-    def _parts(self, n: int, labels: Ints | None) -> tuple[Ints, Ints]:
-        """Return rows to train on and rows to calibrate on; an already trained estimator leaves all for the latter."""
+    def _fit_part(self, default: BaseEstimator, X: Any, y: NDArray[Any]) -> Ints:
+        """Train on one part of the rows; return the numbers of the others."""
+        check_consistent_length(X, y)
+        n = len(X)
         if isinstance(self.estimator, FrozenEstimator):
-            return np.empty(0, np.int64), np.arange(n)
+            self.estimator_ = self.estimator
+            return np.arange(n)
         proper_share("calibration_share", self.calibration_share)
         if n < 2:  # noqa: PLR2004
             msg = f"n_samples = {n}: at least 2 rows are needed, one to train and one to calibrate."
             raise TooFewRows(msg, rows=n, needed=2)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         kept = min(n - 1, max(1, round(self.calibration_share * n)))
+        # Cut without a look at the labels: that is what makes calibration rows exchangeable with test rows.
         train, calibration = split_rows(n, [n - kept, kept], seed)
-        if labels is not None:
-            # A class that no training row shows could never be predicted: its first row trains. Only then does the cut
-            # look at the labels, which is what the guarantee forbids.
-            absent = np.setdiff1d(labels, labels[train])
-            moved = np.array([np.flatnonzero(labels == label)[0] for label in absent], dtype=np.int64)
-            train, calibration = np.union1d(train, moved), np.setdiff1d(calibration, moved)
-        return train, calibration
+        model = default if self.estimator is None else clone(self.estimator)
+        self.estimator_ = model.fit(_safe_indexing(X, train), y[train])
+        return calibration
 
     def _keep(self, outputs: ModelOutputs, targets: NDArray[Any]) -> None:
         """Keep the calibration rows, and calibrate where there are enough; where not, say so when a region is asked."""
@@ -114,9 +121,17 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
         wanted = self.coverage if coverage is None else coverage
         return self._calibrated_at(wanted) if self.predictor_ is None else self.predictor_.at(wanted)
 
-    def _represented(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _represented(self, X: Any) -> Any:
         """Return the representations of rows: the inputs themselves, a method of the estimator, or a callable."""
+        if self.method is not None and not self.method.local:
+            return None
         if self.representation is None:
+            if np.asarray(X).dtype.kind not in "fiub":
+                msg = (
+                    "without representation=... the inputs themselves are compared, and not all of them are numbers. "
+                    "Pass a callable or the name of a method that turns rows into numbers, or method=Split()."
+                )
+                raise Incompatible(msg)
             return X
         if isinstance(self.representation, str):
             found = getattr(self.estimator_, self.representation, None)
@@ -134,8 +149,10 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
 
     `fit` sets a `calibration_share` of the rows aside, trains a clone of `estimator` (default: logistic regression) on
     the others, and calibrates; wrap a trained model in `FrozenEstimator` to calibrate on all rows. Without a
-    `localizer`, a fifth of the calibration rows are neighbors. `representation` is None (the inputs), the name of a
-    method of the estimator, or a callable.
+    `localizer`, a fifth of the calibration rows are neighbors. `representation` is None (the inputs, which must then be
+    numbers), the name of a method of the estimator, or a callable. The calibrated predictor, with its guarantee,
+    p-values and explanations, is `predictor_`. A class that never occurs in `fit` is in no set: rows of such classes
+    are missed, on top of what the coverage allows.
 
     Examples
     --------
@@ -149,41 +166,47 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on one part of the rows, calibrate on the other; too few rows is an error only in `predict_set`."""
-        rows, targets = validate_data(self, X, y)
+        targets: NDArray[Any] = column_or_1d(y, warn=True)
         check_classification_targets(targets)
         if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
             msg = f"prediction sets need probabilities; {type(self.estimator).__name__} has no predict_proba."
             raise Incompatible(msg)
         known = self.estimator.classes_ if isinstance(self.estimator, FrozenEstimator) else np.unique(targets)
         self.classes_, labels = np.asarray(known), label_numbers(targets, np.asarray(known))
-        kept, kept_labels = self._fit_parts(LogisticRegression(max_iter=1000), rows, targets, labels)
+        if labels.min() < 0:
+            row = int(np.argmin(labels))
+            msg = f"y must be among the {len(known)} classes of the estimator; row {row} holds {targets[row]!r}."
+            raise InvalidValue(msg)
+        rows = self._checked(X, reset=True)
+        kept = self._fit_part(LogisticRegression(max_iter=1000), rows, targets)
         if len(self.classes_) > 1:
-            self._keep(self._outputs(kept), kept_labels)
+            self._keep(self._outputs(_safe_indexing(rows, kept)), labels[kept])
         return self
 
     @available_if(lambda self: self.estimator is None or hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the estimator's class probabilities, (n, classes), in the order of `classes_`."""
         check_is_fitted(self)
-        return self._probabilities(validate_data(self, X, reset=False))
+        return self._probabilities(self._checked(X))
 
     def predict_set(self, X: ArrayLike, coverage: Coverage | None = None) -> PredictionSets:
         """Return a prediction set for each row, at the calibrated coverage or another."""
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False)
+        rows = self._checked(X)
         if len(self.classes_) == 1:
             msg = f"prediction sets need at least two classes; the estimator knows only {self.classes_[0]!r}."
             raise TooFewRows(msg, rows=1, needed=2)
         predictor: SetPredictor = self._predictor(coverage)
         return replace(predictor.predict(self._outputs(rows)), classes=self.classes_)
 
-    def _probabilities(self, X: NDArray[Any]) -> Floats:
-        known = np.searchsorted(self.classes_, self.estimator_.classes_)
-        out = np.zeros((len(X), len(self.classes_)))
-        out[:, known] = self.estimator_.predict_proba(X)
+    def _probabilities(self, X: ArrayLike) -> Floats:
+        """Return probabilities in the order of `classes_`; a class that no training row showed has probability 0."""
+        found = np.asarray(self.estimator_.predict_proba(X))
+        out = np.zeros((len(found), len(self.classes_)))
+        out[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = found
         return out
 
-    def _outputs(self, X: NDArray[Any]) -> ClassificationOutputs:
+    def _outputs(self, X: ArrayLike) -> ClassificationOutputs:
         names = [str(label) for label in self.classes_]
         return ModelOutputs.from_probabilities(self._probabilities(X), self._represented(X), class_names=names)
 
@@ -206,15 +229,17 @@ class NeighborhoodRegressor(RegressorMixin, _Neighborhood):  # type: ignore[misc
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on one part of the rows, calibrate on the other; too few rows is an error only where asked."""
-        rows, targets = validate_data(self, X, y, y_numeric=True)
-        kept, kept_targets = self._fit_parts(Ridge(), rows, targets, None)
-        self._keep(self._outputs(kept), kept_targets)
+        targets = column_or_1d(y, warn=True).astype(np.float64)
+        assert_all_finite(targets, input_name="y")
+        rows = self._checked(X, reset=True)
+        kept = self._fit_part(Ridge(), rows, targets)
+        self._keep(self._outputs(_safe_indexing(rows, kept)), targets[kept])
         return self
 
     def predict_interval(self, X: ArrayLike, coverage: Coverage | None = None) -> PredictionIntervals:
         """Return a prediction interval for each row, at the calibrated coverage or another."""
         predictor: IntervalPredictor = self._predictor(coverage)
-        return predictor.predict(self._outputs(validate_data(self, X, reset=False)))
+        return predictor.predict(self._outputs(self._checked(X)))
 
-    def _outputs(self, X: NDArray[Any]) -> RegressionOutputs:
+    def _outputs(self, X: ArrayLike) -> RegressionOutputs:
         return ModelOutputs.from_predictions(self.estimator_.predict(X), self._represented(X))

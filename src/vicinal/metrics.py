@@ -63,14 +63,14 @@ class Evaluation:
             f"empty, full        {self.empty_share:.2%}, {self.full_share:.2%}",
         ]
         if self.size_gap is not None:
-            lines.append(f"gap by size        {self.size_gap:.4f}")
+            lines.append(f"largest size gap   {self.size_gap:.4f}")
         if self.class_gap is not None:
             worst = "" if self.worst_class is None else f" (worst class {self.worst_class:.4f})"
-            lines.append(f"gap by class       {self.class_gap:.4f}{worst}")
+            lines.append(f"mean class gap     {self.class_gap:.4f}{worst}")
         if self.worst_confidence is not None:
             lines.append(f"worst tenth        {self.worst_confidence:.4f} (by the model's confidence)")
         if self.worst_slab is not None:
-            lines.append(f"worst slab         {self.worst_slab:.4f}")
+            lines.append(f"worst slab         {self.worst_slab:.4f} (sought on some rows, measured on others)")
         return "\n".join(lines)
 
 
@@ -159,7 +159,8 @@ def worst_slab_coverage(
     """Return the coverage of the worst slab {x : a <= v.x <= b} that holds at least `share` of the rows.
 
     Direction and bounds are sought on a `search_share` of the rows and the coverage is measured on the others, so
-    that it is not low merely because it was sought (Romano, Sesia, Candes 2020, section S1.2).
+    that it is not low merely because it was sought (Romano, Sesia, Candes 2020, section S1.2). Where coverage is even,
+    the result is the overall coverage, higher or lower by chance.
     """
     rows = as_reals(representations, "representations", 2)
     check_rows(len(covered), rows, "representations", "the answers")
@@ -213,7 +214,8 @@ def _size_groups(sizes: Ints) -> dict[str, Bools | Ints]:
 
 
 def _class_groups(labels: Ints, names: tuple[str, ...] | None) -> dict[str, Bools | Ints]:
-    return {str(label) if names is None else names[label]: labels == label for label in np.unique(labels)}
+    known = np.unique(labels[labels >= 0])
+    return {str(label) if names is None else names[label]: labels == label for label in known}
 
 
 def _quantile_groups(values: Floats, parts: int, word: str) -> dict[str, Bools | Ints]:

@@ -232,7 +232,11 @@ def as_class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ..
     if isinstance(names, str) or not isinstance(names, Iterable):
         msg = f"class_names must be a list of names, one for each of the {n_classes} classes; got {names!r}."
         raise InvalidValue(msg)
-    texts = tuple(str(name) for name in names)
+    texts = tuple(names)
+    if not all(isinstance(text, str) for text in texts):
+        msg = "class_names must be text, so that a name is never taken for a class number: [str(name) for name in ...]."
+        raise InvalidValue(msg)
+    texts = tuple(str(text) for text in texts)
     if len(texts) != n_classes:
         msg = f"class_names must name each of the {n_classes} classes; got {len(texts)}."
         raise ShapeMismatch(msg)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,12 @@ from vicinal.metrics import Evaluation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLORS = ("#7F7F7F", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#0072B2")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
 """Okabe and Ito: told apart with any color vision, and by their markers without color."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+LINES = (":", "--", "-", "-.")
 
 
 def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], path: Path) -> Path:
@@ -24,12 +26,13 @@ def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], path: Path
         from matplotlib.ticker import LogLocator, NullLocator
 
     def draw(axes: Axes) -> None:
-        for number, (name, points) in enumerate(curves.items()):
+        styles = _styles(curves)
+        for name, points in curves.items():
             axes.plot(
                 [point.coverage for point in points],
                 [point.mean_size for point in points],
                 label=name,
-                **_style(number),
+                **styles[name],
             )
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -37,7 +40,7 @@ def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], path: Path
         axes.yaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("coverage reached on test rows")
         axes.set_ylabel("mean set size (log scale)")
-        axes.set_title("Smaller is better at the same coverage")
+        axes.set_title("Size against coverage: lower is smaller")
 
     return _saved(draw, path)
 
@@ -46,13 +49,14 @@ def coverage_by_confidence(methods: Mapping[str, Evaluation], path: Path) -> Pat
     """Draw coverage in each tenth of the rows, from the least to the most confident, one line per method."""
 
     def draw(axes: Axes) -> None:
-        for number, (name, found) in enumerate(methods.items()):
+        styles = _styles(methods)
+        for name, found in methods.items():
             tenths = range(1, len(found.by_confidence) + 1)
             axes.plot(
                 list(tenths),
                 [group.coverage for group in found.by_confidence],
                 label=name,
-                **_style(number),
+                **styles[name],
             )
         target = next(iter(methods.values())).target
         if target is not None:
@@ -65,13 +69,23 @@ def coverage_by_confidence(methods: Mapping[str, Evaluation], path: Path) -> Pat
     return _saved(draw, path)
 
 
-def _style(number: int) -> dict[str, Any]:
-    return {
-        "color": COLORS[number % len(COLORS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "markersize": 6,
-        "linewidth": 1.4,
-    }
+def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Give a name "method, score" the line of its method and the color and marker of its score."""
+    lines: dict[str, int] = {}
+    colors: dict[str, int] = {}
+    styles = {}
+    for name in names:
+        method, _, score = name.partition(", ")
+        line = LINES[lines.setdefault(method, len(lines)) % len(LINES)]
+        number = colors.setdefault(score, len(colors))
+        styles[name] = {
+            "linestyle": line,
+            "color": COLORS[number % len(COLORS)],
+            "marker": MARKERS[number % len(MARKERS)],
+            "markersize": 6,
+            "linewidth": 1.4,
+        }
+    return styles
 
 
 def _saved(draw: Callable[[Axes], None], path: Path) -> Path:

@@ -31,6 +31,7 @@ from vicinal.scores import ClassificationScore, RegressionScore, Score
 from vicinal.scores.classification import row_maxima
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.scoring import (
+    check_other_rows,
     checked_scores,
     fitting_score,
     label_scores,
@@ -61,6 +62,8 @@ class Explanation:
             side = "equal to"
         levels = f"Threshold {self.threshold:.6g}, {side} the global {self.global_threshold:.6g}"
         levels += f" at coverage {self.coverage}."
+        if self.threshold == -np.inf:
+            levels += " At -inf only the top label of NeverEmpty belongs."
         near = self.neighbors
         if len(near.rows) == 0:
             return f"No neighbors. {levels}"
@@ -108,7 +111,7 @@ class Predictor(ABC):
             neighbors=self.calibration.neighbors(self._representations(one)),
             threshold=float(self.thresholds(one)[0]),
             global_threshold=self.calibration.global_threshold(self.coverage),
-            coverage=float(self.coverage),
+            coverage=float(exact_coverage(self.coverage)),
         )
 
     def _representations(self, outputs: ModelOutputs) -> Reals:
@@ -162,7 +165,7 @@ class SetPredictor(Predictor):
             thresholds,
             confidences,
             outputs.class_names or self.class_names,
-            float(self.coverage),
+            float(exact_coverage(self.coverage)),
         )
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
@@ -216,7 +219,7 @@ class IntervalPredictor(Predictor):
         self.nonconformity.check(as_regression(outputs))
         thresholds = self.thresholds(outputs, progress=progress)
         lower, upper = self.nonconformity.interval(outputs, thresholds)
-        return PredictionIntervals(lower, upper, thresholds, float(self.coverage))
+        return PredictionIntervals(lower, upper, thresholds, float(exact_coverage(self.coverage)))
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
         """Return the p-value of each target, (n,); regression has no list of candidates, so `targets` is needed."""
@@ -287,6 +290,10 @@ def calibrate(
     True
     """
     exact_coverage(coverage)
+    _check_outputs(outputs)
+    if len(outputs) == 0:
+        msg = "calibration needs at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
     score = fitting_score(outputs, nonconformity)
     chosen = Exact() if method is None else method
     _check_parts(chosen, localizer, score, probabilities)
@@ -294,15 +301,18 @@ def calibrate(
     _check_kind("search", search, ExactSearch, "ExactSearch(...), or None")
     near = chosen.local and localizer is not None and localizer.needs_distances()
 
-    def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
-        _check_alike(outputs, rows)
-        fitting_score(rows, score)
+    def scored(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
         columns = mapped_representations(rows, representation) if near else no_columns(len(rows))
         return scored_rows(rows, values, score, probabilities, columns)
 
+    def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
+        check_other_rows(outputs, rows)
+        fitting_score(rows, score)
+        return scored(rows, values)
+
     calibration = chosen.calibrate(
         Task(
-            rows=scorer(outputs, targets),
+            rows=scored(outputs, targets),
             localizer=localizer,
             search=ExactSearch() if search is None else search,
             scorer=scorer,
@@ -340,7 +350,7 @@ def _check_parts(
     _check_kind("method", method, Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()")
     if localizer is None and method.local:
         msg = (
-            f"{method} needs a localizer, for example localizer=Exponential(n_neighbors=200, bandwidth=10.0); "
+            f"{method} needs a localizer, for example localizer=Uniform(n_neighbors=200) for the 200 nearest rows; "
             "for no localization use method=Split()."
         )
         raise Incompatible(msg)
@@ -355,23 +365,6 @@ def _check_outputs(outputs: ModelOutputs) -> None:
     if not isinstance(outputs, ModelOutputs):
         msg = f"this needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
         raise Incompatible(msg)
-
-
-def _check_alike(outputs: ModelOutputs, others: ModelOutputs) -> None:
-    """Refuse no rows, and rows of another width or class count than the calibration rows."""
-    _check_outputs(others)
-    if len(others) == 0:
-        msg = "calibration needs at least one row; got none."
-        raise TooFewRows(msg, rows=0, needed=1)
-    if isinstance(outputs, ClassificationOutputs):
-        classes = as_classification(others).n_classes
-        if classes != outputs.n_classes:
-            msg = f"reference rows must have {outputs.n_classes} classes, as the calibration rows; got {classes}."
-            raise ShapeMismatch(msg)
-    one, other = outputs.representations, others.representations
-    if one is not None and other is not None and one.shape[1] != other.shape[1]:
-        msg = f"reference rows must have {one.shape[1]} columns of representations, as the calibration rows; "
-        raise ShapeMismatch(msg + f"got {other.shape[1]}.")
 
 
 def _listed(coverages: Sequence[Coverage]) -> list[Coverage]:

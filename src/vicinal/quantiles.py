@@ -60,7 +60,7 @@ def order(coverage: Coverage, n: int) -> int:
     if m > n:
         needed = rows_needed(coverage)
         msg = (
-            f"coverage {coverage} needs at least {needed} ranked calibration rows; got {n}. "
+            f"coverage {coverage!s} needs at least {needed} ranked calibration rows; got {n}. "
             f"Add rows, or ask for at most {n}/{n + 1} = {n / (n + 1):.4g}."
         )
         raise TooFewRows(msg, rows=n, needed=needed)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicinal._arrays import Bools, Floats, Ints, as_array, as_labels, as_targets
+from vicinal._arrays import Bools, Floats, Ints, as_array, as_labels, as_targets, check_rows
 from vicinal.errors import InvalidValue
 from vicinal.outputs import as_class_names
 
@@ -50,15 +50,24 @@ class PredictionSets:
         return [[chosen[label] for label in np.flatnonzero(row)] for row in self.members]
 
     def numbers(self, targets: ArrayLike) -> Ints:
-        """Return the class number of each target, given as a number, a class name or one of `classes`, (n,)."""
-        n_classes = self.members.shape[1]
+        """Return the class number of each target, given as a number, a class name or one of `classes`, (n,).
+
+        A target that is none of `classes`, and so can be in no set, has number -1.
+        """
         if self.classes is None:
-            return as_labels(targets, len(self), n_classes, self.class_names)
-        return label_numbers(targets, self.classes)
+            return as_labels(targets, len(self), self.members.shape[1], self.class_names)
+        array = as_array(targets, "targets")
+        check_rows(len(self), array, "targets", "the sets")
+        found = label_numbers(array, self.classes)
+        if len(found) and found.max() < 0:
+            msg = f"targets must be classes of the model, such as {self.classes[0]!r}; none of them is."
+            raise InvalidValue(msg)
+        return found
 
     def covered(self, targets: ArrayLike) -> Bools:
         """Return for each row whether its set holds the target, (n,)."""
-        return np.asarray(self.members[np.arange(len(self)), self.numbers(targets)])
+        numbers = self.numbers(targets)
+        return np.asarray(self.members[np.arange(len(self)), numbers] & (numbers >= 0))
 
     def __repr__(self) -> str:
         n, classes = self.members.shape
@@ -101,13 +110,7 @@ class PredictionIntervals:
         return f"PredictionIntervals({len(self)} rows{mean})"
 
 
-def label_numbers(targets: ArrayLike, classes: NDArray[Any]) -> Ints:
-    """Return where each target stands among the ascending `classes`, (n,); refuse one that does not."""
-    array = as_array(targets, "targets")
-    places = np.minimum(np.searchsorted(classes, array), len(classes) - 1)
-    unknown = np.flatnonzero(classes[places] != array)
-    if len(unknown):
-        row = int(unknown[0])
-        msg = f"targets must be among the {len(classes)} classes of the model; row {row} holds {array.tolist()[row]!r}."
-        raise InvalidValue(msg)
-    return places
+def label_numbers(targets: NDArray[Any], classes: NDArray[Any]) -> Ints:
+    """Return where each target stands among the ascending `classes`, (n,); -1 where it does not."""
+    places = np.minimum(np.searchsorted(classes, targets), len(classes) - 1)
+    return np.where(classes[places] == targets, places, -1)

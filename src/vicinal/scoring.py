@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._arrays import Floats, Ints, Reals, as_labels, as_reals, as_targets, check_finite, check_rows
 from vicinal.calibration import ScoredRows
-from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch
+from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.maps import RepresentationMap
 from vicinal.outputs import (
     ClassificationOutputs,
@@ -26,7 +26,7 @@ from vicinal.scores import (
     ScaledResidual,
     Score,
 )
-from vicinal.scores.uniforms import row_uniforms
+from vicinal.scores.uniforms import hashed_values, row_uniforms
 
 
 def fitting_score(outputs: ModelOutputs, nonconformity: Score | None) -> Score:
@@ -121,3 +121,29 @@ def scored_rows(
 def no_columns(n_rows: int) -> Reals:
     """Return representations without columns, for rules that measure no distance."""
     return np.zeros((n_rows, 0))
+
+
+def check_other_rows(outputs: ModelOutputs, others: ModelOutputs) -> None:
+    """Refuse reference rows of another width or class count than the calibration rows, none, and the same again."""
+    if len(others) == 0:
+        msg = "reference rows must be at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    if isinstance(outputs, ClassificationOutputs):
+        classes = as_classification(others).n_classes
+        if classes != outputs.n_classes:
+            msg = f"reference rows must have {outputs.n_classes} classes, as the calibration rows; got {classes}."
+            raise ShapeMismatch(msg)
+    else:
+        as_regression(others)
+    one, other = outputs.representations, others.representations
+    if one is None or other is None:
+        return
+    if one.shape[1] != other.shape[1]:
+        msg = f"reference rows must have {one.shape[1]} columns of representations, as the calibration rows; "
+        raise ShapeMismatch(msg + f"got {other.shape[1]}.")
+    if np.isin(np.unique(hashed_values(other, 0)), hashed_values(one, 0)).all() and len(others) > 1:
+        msg = (
+            "reference rows must be other rows than the calibration rows; all of these are among them, and a row that "
+            "is its own neighbor breaks the guarantee. Use SplitReference(fraction=...) to divide the rows you have."
+        )
+        raise Incompatible(msg)

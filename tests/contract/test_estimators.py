@@ -7,13 +7,14 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_diabetes, load_digits, make_classification
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -159,3 +160,60 @@ def test_labels_may_be_text():
     assert set(model.predict(X)) == {"no", "yes"}
     assert {label for row in model.predict_set(X).labels() for label in row} <= {"no", "yes"}
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_the_cut_does_not_look_at_the_labels():
+    # A cut that keeps rare classes in training would make calibration rows easier than test rows.
+    X, y = make_classification(200, n_classes=2, random_state=0)
+    rare = np.where(np.arange(200) % 50 == 0, np.arange(200), y)
+    kept = [
+        vc.NeighborhoodClassifier(random_state=3).fit(X, labels).calibration_outputs_.representations
+        for labels in (y, 1 - y, rare)
+    ]
+    for other in kept[1:]:
+        np.testing.assert_array_equal(other, kept[0])
+
+
+def test_classes_that_fit_never_saw_are_misses():
+    X, y = make_classification(600, n_classes=3, n_informative=5, random_state=0)
+    model = vc.NeighborhoodClassifier(random_state=0).fit(X[y < 2], y[y < 2])
+    sets = model.predict_set(X)
+    covered = sets.covered(y)
+    assert not covered[y == 2].any()
+    assert vc.evaluate(sets, y).coverage == covered.mean()
+    with pytest.raises(vc.errors.InvalidValue, match="none of them is"):
+        sets.covered(y + 10)
+
+
+def test_data_frames_reach_the_estimator_as_they_are():
+    pd = pytest.importorskip("pandas")
+    X, y = make_classification(400, random_state=0)
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"]).assign(town=np.array(["oslo", "rome"])[y])
+    columns = ColumnTransformer([("town", OneHotEncoder(), ["town"]), ("rest", "passthrough", ["a", "b", "c"])])
+    inner = make_pipeline(columns, LogisticRegression())
+    with pytest.raises(vc.errors.Incompatible, match="not all of them are numbers"):
+        vc.NeighborhoodClassifier(inner).fit(frame, y)
+    numbers = vc.NeighborhoodClassifier(inner, representation=lambda rows: rows[["a", "b"]], random_state=0)
+    assert len(numbers.fit(frame, y).predict_set(frame)) == 400
+    plain = vc.NeighborhoodClassifier(inner, method=vc.Split(), random_state=0).fit(frame, y)
+    assert len(plain.predict_set(frame)) == 400
+    assert list(plain.feature_names_in_) == ["a", "b", "c", "town"]
+    with pytest.raises(ValueError, match="feature names"):
+        plain.predict_set(frame.rename(columns={"a": "z"}))
+    whole = pd.DataFrame(X)
+    a = vc.NeighborhoodRegressor(random_state=0).fit(whole, y).predict_interval(whole)
+    b = vc.NeighborhoodRegressor(random_state=0).fit(X, y).predict_interval(X)
+    np.testing.assert_allclose(a.lower, b.lower, rtol=1e-9)  # Ridge itself differs in the last bits by memory order
+    outputs = vc.ModelOutputs.from_logits(whole, whole)
+    np.testing.assert_array_equal(outputs.logits, X)
+
+
+def test_gaps_are_for_estimators_that_take_them():
+    X, y = make_classification(400, random_state=0)
+    X[::7, 0] = np.nan
+    model = vc.NeighborhoodClassifier(HistGradientBoostingClassifier(max_iter=10), method=vc.Split(), random_state=0)
+    assert len(model.fit(X, y).predict_set(X)) == 400
+    with pytest.raises(vc.errors.InvalidValue, match="representations must be finite"):
+        clone(model).set_params(method=None).fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        vc.NeighborhoodClassifier(method=vc.Split()).fit(X, y)

@@ -165,13 +165,16 @@ def test_reference_rows_must_look_like_calibration_rows():
     outputs, labels = classification_rows(60, seed=0, width=20)
     narrow, _ = classification_rows(60, seed=0, width=2)
     more, _ = classification_rows(60, seed=0, width=20, classes=7)
+    other, _ = classification_rows(60, seed=1, width=20)
     values, targets = regression_rows(60, seed=0)
     cases = [
         ((narrow, labels), ShapeMismatch, "20 columns"),
         ((more, labels), ShapeMismatch, "5 classes"),
         ((values["CQR"], targets), Incompatible, "classifier"),
-        ((outputs, labels[:3]), ShapeMismatch, "each of the 60 rows"),
+        ((other, labels[:3]), ShapeMismatch, "each of the 60 rows"),
         ((outputs[:0], labels[:0]), TooFewRows, "at least one row"),
+        ((outputs, labels), Incompatible, "other rows than the calibration rows"),
+        ((outputs[10:30], labels[10:30]), Incompatible, "other rows than the calibration rows"),
     ]
     for rows, kind, words in cases:
         with pytest.raises(kind, match=words):
@@ -228,6 +231,11 @@ WRONG = {
         lambda _, o: vc.calibrate(o, [0] * 60, 0.8, localizer=vc.Uniform(10**400)),
         TooFewRows,
         "n_neighbors",
+    ),
+    "names that are numbers": (
+        lambda *_: vc.ModelOutputs.from_logits([[0.0, 1.0]], class_names=[1, 2]),
+        InvalidValue,
+        "must be text",
     ),
     "names as a number": (
         lambda *_: vc.ModelOutputs.from_logits([[0.0, 1.0]], class_names=5),

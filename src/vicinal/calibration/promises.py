@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal import quantiles
 from vicinal._arrays import Floats, Ints
-from vicinal.quantiles import Coverage
+from vicinal.quantiles import Coverage, exact_coverage
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,14 @@ class FiniteSample(PlusOne):
         n, tied = len(scores), tied_rows(scores)
         m = self.order(coverage, n)
         more = f" {tied} of the {n} ranked scores are tied, so coverage can be higher than this." if tied else ""
+        relation = "at least" if tied else "exactly"
         words = (
-            f"The answer holds the truth with probability {'at least' if tied else 'exactly'} {m}/{n + 1} = "
-            f"{m / (n + 1):.4f} (asked: {coverage}), whatever the model and the data, if calibration rows and test row "
-            f"are exchangeable: {self.why} This is an average over inputs, not a promise for each of them.{more}"
+            f"The answer holds the truth with probability {relation} {m}/{n + 1} = {m / (n + 1):.4f} "
+            f"(asked: {coverage!s}), whatever the model and the data, if calibration rows and test row are "
+            f"exchangeable: {self.why} This is an average over inputs, not a promise for each of them.{more}"
         )
         beta = (m, n + 1 - m) if self.beta and not tied else None
-        return Guarantee(self.method, float(coverage), n, m, tied, m / (n + 1), beta, words)
+        return Guarantee(self.method, float(exact_coverage(coverage)), n, m, tied, m / (n + 1), beta, words)
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,8 @@ class Nothing(PlusOne):
 
 def no_guarantee(method: str, coverage: Coverage, order: int, scores: Floats, why: str) -> Guarantee:
     """Say that nothing is promised, and why."""
-    words = f"{method} aims at coverage {coverage} and promises nothing in finite samples: {why}"
-    return Guarantee(method, float(coverage), len(scores), order, tied_rows(scores), None, None, words)
+    words = f"{method} aims at coverage {coverage!s} and promises nothing in finite samples: {why}"
+    return Guarantee(method, float(exact_coverage(coverage)), len(scores), order, tied_rows(scores), None, None, words)
 
 
 def tied_rows(scores: Floats) -> int:

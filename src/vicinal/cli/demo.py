@@ -58,7 +58,7 @@ def demo(
         "Exact: with a neighborhood. size: mean number of labels. worst tenth: coverage of the least covered tenth of "
         "the rows, cut by the model's confidence."
     )
-    console.print(f"Exact promises: {result.words}")
+    console.print(f"What Exact promises, here with LAC: {result.words}")
     for picture in pictures:
         typer.echo(f"figure: {picture}")
 
