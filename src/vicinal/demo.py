@@ -35,8 +35,6 @@ COMPARED: Mapping[str, tuple[ClassificationScore, Method]] = {
     "Exact, NeverEmpty(APS)": (NeverEmpty(APS()), Exact()),
     "Exact, NeverEmpty(RAPS)": (NeverEmpty(RAPS(rank_penalty=0.01, free_ranks=5)), Exact()),
 }
-
-
 NAIVE = "naive, uncalibrated"
 
 

@@ -149,19 +149,19 @@ class SetPredictor(Predictor):
         self._check(outputs)
         thresholds = self.thresholds(outputs, progress=progress)
         uniforms = row_uniforms(outputs, self.nonconformity.seed)
-        members: Bools = np.empty((0, self.n_classes), np.bool_)
+        members: list[Bools] = []
         confidences = np.empty(len(outputs))
         for start, chunk in probability_chunks(outputs, self.probabilities):
             rows = slice(start, start + len(chunk))
             found = self.nonconformity.members(chunk, uniforms[rows], thresholds[rows])
-            if len(chunk) == len(outputs):
-                members = found  # all at once: no second copy
-            else:
-                members = np.empty((len(outputs), self.n_classes), np.bool_) if start == 0 else members
-                members[rows] = found
+            if np.shape(found) != chunk.shape:
+                msg = f"{self.nonconformity} must return members of shape {chunk.shape}; got {np.shape(found)}."
+                raise ShapeMismatch(msg)
+            members.append(found)
             confidences[rows] = row_maxima(chunk)
+        nobody = np.empty((0, self.n_classes), np.bool_)
         return PredictionSets(
-            members,
+            members[0] if len(members) == 1 else np.concatenate([nobody, *members]),
             thresholds,
             confidences,
             outputs.class_names or self.class_names,

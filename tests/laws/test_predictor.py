@@ -232,9 +232,8 @@ def test_explanations_add_up(method):
         return
     assert np.all(np.diff(near.distances) >= 0)
     assert np.all(np.diff(near.weights) <= 0)
-    assert explanation.effective_size <= len(near.rows) + 1e-9 or isinstance(method, vc.PaperLiteral)
-    if not isinstance(method, vc.PaperLiteral):
-        assert near.weights.sum() == pytest.approx(1)
+    assert explanation.effective_size <= len(near.rows) + 1e-9
+    assert near.weights.sum() == pytest.approx(1)
 
 
 def test_guarantees_say_what_is_promised():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -159,6 +158,9 @@ def test_scores_and_maps_that_misbehave_are_refused():
         vc.calibrate(outputs, labels, 0.8, nonconformity=Broken(0.5, 7), localizer=NEAR)
     with pytest.raises(ShapeMismatch, match="at least one column"):
         vc.calibrate(outputs, labels, 0.8, localizer=NEAR, representation=NoColumns())
+    predictor = vc.calibrate(outputs, labels, 0.8, localizer=NEAR)
+    with pytest.raises(ShapeMismatch, match="must return members of shape"):
+        replace(predictor, nonconformity=Broken(0.5, 7)).predict(outputs)
 
 
 def test_reference_rows_must_look_like_calibration_rows():
@@ -186,6 +188,17 @@ def test_reference_rows_must_look_like_calibration_rows():
         with pytest.raises(InvalidLevel, match="row numbers 0 to 59"):
             vc.calibrate(outputs, labels, 0.8, localizer=NEAR, method=vc.SplitReference(rows=rows))
     assert len(repr(vc.SplitReference(rows=(outputs, labels)))) < 80
+
+
+def test_reference_rows_of_few_distinct_values_may_coincide():
+    # Categorical inputs: other rows, the same values. Refusing them would refuse a valid use.
+    outputs, labels = classification_rows(200, seed=0, width=2)
+    rows = vc.ModelOutputs.from_logits(outputs.logits, np.sign(outputs.representations))
+    reference = (rows[100:], labels[100:])
+    vc.calibrate(rows[:100], labels[:100], 0.8, localizer=NEAR, method=vc.SplitReference(rows=reference))
+    mixed = (outputs[80:180], labels[80:180])
+    with pytest.raises(Incompatible, match="20% of them are among those"):
+        vc.calibrate(outputs[:100], labels[:100], 0.8, localizer=NEAR, method=vc.SplitReference(rows=mixed))
 
 
 def test_reference_rows_by_number_are_the_same_as_apart():
@@ -366,9 +379,3 @@ def test_a_folder_that_cannot_be_written_is_no_hindrance(tmp_path):
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ}
     )
     assert found.stdout.strip() == "True", found.stderr
-
-
-def test_no_text_of_the_package_says_alpha():
-    for path in Path(vc.__file__).parent.rglob("*.py"):
-        for line in path.read_text().splitlines():
-            assert "alpha=" not in line.replace("alpha=0.3", ""), path

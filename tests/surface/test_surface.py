@@ -114,6 +114,14 @@ def test_bad_arguments_are_one_line_and_exit_code_2(arguments, words):
     assert len(found.stderr.strip().splitlines()) == 1
 
 
+def test_a_figure_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "size_against_coverage.png").mkdir()
+    found = vicinal_command("demo", "--out", str(tmp_path))
+    assert found.returncode == 2
+    assert "size_against_coverage.png" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
 def test_help_has_an_example_and_version_prints():
     assert "Example" in vicinal_command("demo", "--help").stdout
     assert vc.__version__ in vicinal_command("--version").stdout

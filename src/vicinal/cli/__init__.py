@@ -15,6 +15,6 @@ def main() -> None:
         sys.exit(f"vicinal: {error}")
     try:
         app()
-    except VicinalError as error:
+    except (VicinalError, OSError) as error:
         print(f"vicinal: {error}", file=sys.stderr)  # noqa: T201
         sys.exit(2)

@@ -91,10 +91,3 @@ def row_distances(panel, q, out):
         for i in range(panel.n):
             if out[i] <= CANCELLATION * (norm + panel.norms[i]):
                 out[i] = direct(query, panel.rows[i])
-
-
-@kernel
-def all_distances(panel, out):
-    """Write the squared distances of every query of the panel, (queries, n)."""
-    for q in range(panel.queries.shape[0]):
-        row_distances(panel, q, out[q])
