@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vicinal import datasets as datasets
     from vicinal import errors as errors
+    from vicinal.calibrating import calibrate as calibrate
     from vicinal.calibration import Exact as Exact
     from vicinal.calibration import Guarantee as Guarantee
     from vicinal.calibration import LeaveOneOut as LeaveOneOut
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from vicinal.localizers import Ball as Ball
     from vicinal.localizers import Exponential as Exponential
     from vicinal.localizers import Uniform as Uniform
+    from vicinal.maps import Chain as Chain
+    from vicinal.maps import Identity as Identity
+    from vicinal.maps import PrincipalComponents as PrincipalComponents
+    from vicinal.maps import Standardize as Standardize
+    from vicinal.maps import UnitLength as UnitLength
     from vicinal.metrics import Evaluation as Evaluation
     from vicinal.metrics import evaluate as evaluate
     from vicinal.naive import naive_sets as naive_sets
@@ -40,10 +46,11 @@ if TYPE_CHECKING:
     from vicinal.predictor import Explanation as Explanation
     from vicinal.predictor import IntervalPredictor as IntervalPredictor
     from vicinal.predictor import SetPredictor as SetPredictor
-    from vicinal.predictor import calibrate as calibrate
+    from vicinal.probabilities import NeighborVotes as NeighborVotes
     from vicinal.probabilities import TemperatureScaling as TemperatureScaling
     from vicinal.regions import PredictionIntervals as PredictionIntervals
     from vicinal.regions import PredictionSets as PredictionSets
+    from vicinal.scales import NeighborScales as NeighborScales
     from vicinal.scores import APS as APS
     from vicinal.scores import CQR as CQR
     from vicinal.scores import LAC as LAC
@@ -52,6 +59,15 @@ if TYPE_CHECKING:
     from vicinal.scores import NeverEmpty as NeverEmpty
     from vicinal.scores import ScaledResidual as ScaledResidual
     from vicinal.splitting import split_rows as split_rows
+    from vicinal.tuning import Bayesian as Bayesian
+    from vicinal.tuning import Candidate as Candidate
+    from vicinal.tuning import ClassGap as ClassGap
+    from vicinal.tuning import DecileGap as DecileGap
+    from vicinal.tuning import Grid as Grid
+    from vicinal.tuning import MeanSize as MeanSize
+    from vicinal.tuning import Space as Space
+    from vicinal.tuning import TuningReport as TuningReport
+    from vicinal.tuning import tune as tune
 
 __version__ = "0.1.0"
 
@@ -59,22 +75,32 @@ _HOMES = {
     "APS": "scores",
     "AbsoluteResidual": "scores",
     "Ball": "localizers",
+    "Bayesian": "tuning",
     "CQR": "scores",
+    "Candidate": "tuning",
+    "Chain": "maps",
+    "ClassGap": "tuning",
     "ClassificationOutputs": "outputs",
+    "DecileGap": "tuning",
     "Evaluation": "metrics",
     "Exact": "calibration",
     "ExactSearch": "neighbors",
     "Explanation": "predictor",
     "Exponential": "localizers",
+    "Grid": "tuning",
     "Guarantee": "calibration",
+    "Identity": "maps",
     "Incompatible": "errors",
     "IntervalPredictor": "predictor",
     "InvalidLevel": "errors",
     "InvalidValue": "errors",
     "LAC": "scores",
     "LeaveOneOut": "calibration",
+    "MeanSize": "tuning",
     "MissingExtra": "errors",
     "ModelOutputs": "outputs",
+    "NeighborScales": "scales",
+    "NeighborVotes": "probabilities",
     "NeighborhoodClassifier": "estimators",
     "NeighborhoodRegressor": "estimators",
     "Neighbors": "calibration",
@@ -82,21 +108,27 @@ _HOMES = {
     "PaperLiteral": "calibration",
     "PredictionIntervals": "regions",
     "PredictionSets": "regions",
+    "PrincipalComponents": "maps",
     "RAPS": "scores",
     "RegressionOutputs": "outputs",
     "ScaledResidual": "scores",
     "SetPredictor": "predictor",
     "ShapeMismatch": "errors",
+    "Space": "tuning",
     "Split": "calibration",
     "SplitReference": "calibration",
+    "Standardize": "maps",
     "TemperatureScaling": "probabilities",
     "TooFewRows": "errors",
+    "TuningReport": "tuning",
     "Uniform": "localizers",
+    "UnitLength": "maps",
     "VicinalError": "errors",
-    "calibrate": "predictor",
+    "calibrate": "calibrating",
     "evaluate": "metrics",
     "naive_sets": "naive",
     "split_rows": "splitting",
+    "tune": "tuning",
 }
 _MODULES = ("datasets", "errors")
 

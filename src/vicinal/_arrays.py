@@ -50,6 +50,11 @@ def as_reals(values: ArrayLike, name: str, ndim: int) -> Reals:
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
+def at_least_single(array: Reals) -> Reals:
+    """Return float16 as float32, which the kernels can read, and anything else as it is."""
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
 def first_row(check: Callable[[int, int], int], n_rows: int, row_length: int) -> int:
     """Return the first row that `check(start, stop)` finds over all rows, or -1, chunk by chunk on threads."""
     found: list[int] = []

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vicinal._arrays import Ints, whole_number
+from vicinal.calibrating import calibrate
 from vicinal.calibration import Exact, Method, Split
 from vicinal.datasets import LabeledOutputs, load_cifar100_resnet18
 from vicinal.localizers import Exponential
 from vicinal.metrics import Evaluation, evaluate
 from vicinal.naive import naive_sets
 from vicinal.outputs import ClassificationOutputs
-from vicinal.predictor import SetPredictor, calibrate
+from vicinal.predictor import SetPredictor
 from vicinal.probabilities import TemperatureScaling
 from vicinal.quantiles import Coverage, exact_coverage
 from vicinal.regions import PredictionSets

@@ -25,20 +25,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._arrays import Floats, Ints, proper_share
+from vicinal.calibrating import calibrate
 from vicinal.calibration import Method
 from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, TooFewRows
-from vicinal.localizers import Localizer, Uniform
+from vicinal.localizers import Localizer
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
-from vicinal.predictor import IntervalPredictor, SetPredictor, calibrate
+from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.quantiles import Coverage
 from vicinal.regions import PredictionIntervals, PredictionSets, label_numbers
 from vicinal.scores import Score
 from vicinal.splitting import split_rows
 
 Representation = str | Callable[[NDArray[Any]], ArrayLike] | None
-
-NEIGHBOR_SHARE = 5
-"""Without a localizer, one calibration row in this many is a neighbor, all with equal weight."""
 
 
 class _Neighborhood(BaseEstimator):  # type: ignore[misc]
@@ -105,13 +103,12 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
             self.predictor_ = self._calibrated_at(self.coverage)
 
     def _calibrated_at(self, coverage: Coverage) -> Any:
-        k = len(self.calibration_outputs_) // NEIGHBOR_SHARE
-        return calibrate(  # type: ignore[call-overload]
+        return calibrate(  # type: ignore[call-overload, misc]
             self.calibration_outputs_,
             self.calibration_targets_,
             coverage,
             nonconformity=self.nonconformity,
-            localizer=Uniform(k or None) if self.localizer is None else self.localizer,
+            localizer=self.localizer,
             method=self.method,
         )
 
@@ -149,7 +146,8 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
 
     `fit` sets a `calibration_share` of the rows aside, trains a clone of `estimator` (default: logistic regression) on
     the others, and calibrates; wrap a trained model in `FrozenEstimator` to calibrate on all rows. Without a
-    `localizer`, a fifth of the calibration rows are neighbors. `representation` is None (the inputs, which must then be
+    `localizer`, a third of the calibration rows is used to choose one, and all that is not named (see `calibrate`);
+    with too few rows everyone counts alike. `representation` is None (the inputs, which must then be
     numbers), the name of a method of the estimator, or a callable. The calibrated predictor, with its guarantee,
     p-values and explanations, is `predictor_`. A class that never occurs in `fit` is in no set: rows of such classes
     are missed, on top of what the coverage allows.

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from vicinal._arrays import positive, whole_number
+import numpy as np
+
+from vicinal._arrays import Reals, positive, whole_number
 from vicinal.errors import InvalidLevel, TooFewRows
 from vicinal.kernels.ranks import Rule
+from vicinal.neighbors.lists import NeighborLists, downhill
+
+COUNTS = (5, 10, 20, 50, 100, 200, 400, 800)
+"""Numbers of neighbors that a fit walks over."""
+
+MULTIPLES = (0.025, 0.05, 0.1, 0.2, math.inf)
+"""Bandwidths that a fit walks over, as multiples of the median distance to the last neighbor; inf: equal weights."""
 
 
 class Localizer(ABC):
     """A rule that gives every point its neighbors, itself never among them, with positive weights."""
 
     @abstractmethod
-    def rule(self) -> Rule:
-        """Return the rule in numbers."""
+    def rule(self, others: int) -> Rule:
+        """Return the rule in numbers for points with `others` candidates each."""
 
     def checked_rule(self, others: int) -> Rule:
         """Return the rule for points with `others` candidates each; refuse more neighbors than there are."""
-        rule = self.rule()
+        rule = self.rule(others)
         if rule.n_neighbors > others:
             msg = (
                 f"n_neighbors={rule.n_neighbors} asks for more neighbors than the {others} other rows there are. "
@@ -31,7 +41,7 @@ class Localizer(ABC):
 
     def needs_distances(self) -> bool:
         """Return whether distances matter: not where everyone counts alike."""
-        rule = self.rule()
+        rule = self.rule(1)
         return rule.n_neighbors > 0 or rule.radius2 >= 0 or math.isfinite(rule.bandwidth)
 
 
@@ -39,7 +49,8 @@ class Localizer(ABC):
 class Exponential(Localizer):
     """Weight exp(-distance / bandwidth) over the k nearest rows (k = `n_neighbors`; None: all rows, NCP-All).
 
-    The exponential localizer of the paper; `bandwidth`, its lambda_L, is in units of distance.
+    The exponential localizer of the paper; `bandwidth`, its lambda_L, is in units of distance. `n_neighbors` below 1 is
+    a share of the rows there are: 0.1 is the nearest tenth.
 
     Examples
     --------
@@ -47,22 +58,23 @@ class Exponential(Localizer):
     Exponential(n_neighbors=100, bandwidth=2.0)
     """
 
-    n_neighbors: int | None
+    n_neighbors: int | float | None
     bandwidth: float
 
     def __post_init__(self) -> None:
-        if self.n_neighbors is not None:
-            whole_number("n_neighbors", self.n_neighbors, least=1)
+        _check_count(self.n_neighbors)
         positive("bandwidth", self.bandwidth)
 
-    def rule(self) -> Rule:
-        """Return the rule in numbers."""
-        return Rule(int(self.n_neighbors or 0), -1.0, float(self.bandwidth), 0.0)
+    def rule(self, others: int) -> Rule:
+        """Return the rule in numbers for points with `others` candidates each."""
+        return Rule(_count(self.n_neighbors, others), -1.0, float(self.bandwidth), 0.0)
 
 
 @dataclass(frozen=True)
 class Uniform(Localizer):
     """Equal weights over the k nearest rows (k = `n_neighbors`); None is everyone: no localization at all.
+
+    `n_neighbors` below 1 is a share of the rows there are: 0.1 is the nearest tenth.
 
     Examples
     --------
@@ -70,15 +82,14 @@ class Uniform(Localizer):
     False
     """
 
-    n_neighbors: int | None
+    n_neighbors: int | float | None
 
     def __post_init__(self) -> None:
-        if self.n_neighbors is not None:
-            whole_number("n_neighbors", self.n_neighbors, least=1)
+        _check_count(self.n_neighbors)
 
-    def rule(self) -> Rule:
-        """Return the rule in numbers."""
-        return Rule(int(self.n_neighbors or 0), -1.0, math.inf, 0.0)
+    def rule(self, others: int) -> Rule:
+        """Return the rule in numbers for points with `others` candidates each."""
+        return Rule(_count(self.n_neighbors, others), -1.0, math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -97,11 +108,50 @@ class Ball(Localizer):
 
     def __post_init__(self) -> None:
         positive("radius", self.radius)
-        self.rule()  # refuses a radius whose square overflows
+        self.rule(1)  # refuses a radius whose square overflows
 
-    def rule(self) -> Rule:
-        """Return the rule in numbers."""
+    def rule(self, others: int) -> Rule:
+        """Return the rule in numbers; it does not depend on how many candidates there are."""
+        del others
         return Rule(0, _largest_square(float(self.radius)), math.inf, 0.0)
+
+
+def nearby(lists: NeighborLists, n_neighbors: int | float, multiple: float) -> Localizer:
+    """Return weights that fall off over a `multiple` of the median distance to the k-th neighbor; inf: equal weights.
+
+    A bandwidth said so is free of the scale of the representations.
+    """
+    reach = lists.typical_distance(_count(n_neighbors, lists.n - 1))
+    # Where the k-th neighbor of most rows is a duplicate, no bandwidth has a scale.
+    if math.isinf(multiple) or reach == 0:
+        return Uniform(n_neighbors)
+    return Exponential(n_neighbors, multiple * reach)
+
+
+def likeliest(rows: Reals, loss: Callable[[NeighborLists, Localizer], float]) -> Localizer:
+    """Return the neighborhood with the lowest leave-one-out loss on these rows, walking downhill over a grid."""
+    counts = [count for count in COUNTS if count <= max(COUNTS[0], len(rows) // 2)]
+    lists = NeighborLists.among(rows, counts[-1])
+
+    def tried(place: tuple[int, int]) -> Localizer:
+        return nearby(lists, counts[place[0]], MULTIPLES[place[1]])
+
+    return tried(downhill(len(counts), len(MULTIPLES), lambda place: loss(lists, tried(place))))
+
+
+def _check_count(n_neighbors: int | float | None) -> None:
+    """Refuse what is neither a whole number from 1, nor a share below 1, nor None."""
+    if isinstance(n_neighbors, (float, np.floating)) and 0 < n_neighbors < 1:
+        return
+    if n_neighbors is not None:
+        whole_number("n_neighbors", n_neighbors, least=1)
+
+
+def _count(n_neighbors: int | float | None, others: int) -> int:
+    """Return how many neighbors of `others` candidates are meant; 0 is everyone."""
+    if n_neighbors is None:
+        return 0
+    return max(1, round(n_neighbors * others)) if n_neighbors < 1 else int(n_neighbors)
 
 
 def _largest_square(radius: float) -> float:

@@ -219,11 +219,22 @@ def _class_groups(labels: Ints, names: tuple[str, ...] | None) -> dict[str, Bool
 
 
 def _quantile_groups(values: Floats, parts: int, word: str) -> dict[str, Bools | Ints]:
-    """Cut rows into about equally large groups by ascending value; equal values stay together."""
+    """Cut rows into about equally large groups by ascending value, and name them."""
+    group = quantile_numbers(values, parts)
+    return {f"{word} {number + 1}": group == number for number in range(parts)}
+
+
+def quantile_numbers(values: Floats, parts: int) -> Ints:
+    """Return which of about equally large groups by ascending value each row is in; equal values stay together.
+
+    Examples
+    --------
+    >>> quantile_numbers(np.array([3.0, 1.0, 1.0, 4.0]), 2)
+    array([1, 0, 0, 1])
+    """
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2  # where the middle of each run of equal values stands
-    group = (parts * middle / len(values)).astype(np.int64)[places]
-    return {f"{word} {number + 1}": group == number for number in range(parts)}
+    return np.asarray((parts * middle / len(values)).astype(np.int64)[places])
 
 
 def _worst(groups: tuple[GroupCoverage, ...]) -> float | None:

@@ -1,21 +1,20 @@
-"""The front door: calibrate once, then predict, at any coverage, with p-values and explanations."""
+"""A calibrated predictor: predicts, at any coverage, with p-values and explanations."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, overload
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
-from vicinal.calibration import Calibration, Exact, Guarantee, Method, Neighbors, ScoredRows, Task
-from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch, TooFewRows
+from vicinal.calibration import Calibration, Guarantee, Method, Neighbors
+from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
-from vicinal.neighbors import ExactSearch
 from vicinal.outputs import (
     ClassificationOutputs,
     ModelOutputs,
@@ -27,19 +26,17 @@ from vicinal.probabilities import ProbabilityModel, probability_chunks
 from vicinal.probabilities.base import CHUNK_ENTRIES
 from vicinal.quantiles import Coverage, exact_coverage
 from vicinal.regions import PredictionIntervals, PredictionSets
-from vicinal.scores import ClassificationScore, RegressionScore, Score
+from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.scores.classification import row_maxima
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.scoring import (
-    check_other_rows,
     checked_scores,
-    fitting_score,
     label_scores,
     mapped_representations,
     no_columns,
-    scored_rows,
     value_scores,
 )
+from vicinal.tuning import TuningReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +79,14 @@ class Predictor(ABC):
     representation: RepresentationMap | None
     method: Method
     calibration: Calibration
+    tuning: TuningReport | None = None  # how the parts were chosen, where `calibrate` chose them
+    remark: str = ""  # what was done with the rows before they were calibrated on
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised, in numbers and, as `str`, in words."""
-        return self.calibration.guarantee(self.coverage)
+        found = self.calibration.guarantee(self.coverage)
+        return replace(found, words=f"{found.words} {self.remark}") if self.remark else found
 
     def at(self, coverage: Coverage) -> Self:
         """Return the predictor for another coverage; it shares all arrays."""
@@ -104,7 +104,7 @@ class Predictor(ABC):
 
     def explain(self, outputs: ModelOutputs, row: int = 0) -> Explanation:
         """Return the neighbors of one row with their weights, and its threshold beside the global one."""
-        _check_outputs(outputs)
+        check_outputs(outputs)
         number = whole_number("row", row, least=0, most=len(outputs) - 1)
         one = outputs[number : number + 1]
         return Explanation(
@@ -116,7 +116,7 @@ class Predictor(ABC):
 
     def _representations(self, outputs: ModelOutputs) -> Reals:
         """Return the mapped representations, checked against those of the calibration rows."""
-        _check_outputs(outputs)
+        check_outputs(outputs)
         width = self.calibration.width
         if not width:
             return no_columns(len(outputs))
@@ -218,7 +218,7 @@ class IntervalPredictor(Predictor):
         """Return the interval of each row whose values score at most its threshold."""
         self.nonconformity.check(as_regression(outputs))
         thresholds = self.thresholds(outputs, progress=progress)
-        lower, upper = self.nonconformity.interval(outputs, thresholds)
+        lower, upper = self.nonconformity.interval(self.nonconformity.prepared(outputs), thresholds)
         return PredictionIntervals(lower, upper, thresholds, float(exact_coverage(self.coverage)))
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
@@ -230,138 +230,8 @@ class IntervalPredictor(Predictor):
         return self.calibration.p_values(self._representations(outputs), scores[:, None])[:, 0]
 
 
-@overload
-def calibrate(
-    outputs: ClassificationOutputs,
-    targets: ArrayLike,
-    coverage: Coverage = ...,
-    *,
-    nonconformity: ClassificationScore | None = ...,
-    localizer: Localizer | None = ...,
-    probabilities: ProbabilityModel | None = ...,
-    representation: RepresentationMap | None = ...,
-    method: Method | None = ...,
-    search: ExactSearch | None = ...,
-    progress: bool = ...,
-) -> SetPredictor: ...
-@overload
-def calibrate(
-    outputs: RegressionOutputs,
-    targets: ArrayLike,
-    coverage: Coverage = ...,
-    *,
-    nonconformity: RegressionScore | None = ...,
-    localizer: Localizer | None = ...,
-    probabilities: None = ...,
-    representation: RepresentationMap | None = ...,
-    method: Method | None = ...,
-    search: ExactSearch | None = ...,
-    progress: bool = ...,
-) -> IntervalPredictor: ...
-def calibrate(
-    outputs: ModelOutputs,
-    targets: ArrayLike,
-    coverage: Coverage = 0.9,
-    *,
-    nonconformity: Score | None = None,
-    localizer: Localizer | None = None,
-    probabilities: ProbabilityModel | None = None,
-    representation: RepresentationMap | None = None,
-    method: Method | None = None,
-    search: ExactSearch | None = None,
-    progress: bool = False,
-) -> SetPredictor | IntervalPredictor:
-    """Calibrate on rows that neither the model nor any fitted part has seen.
-
-    Without `nonconformity`: LAC for classification; for regression CQR, ScaledResidual or AbsoluteResidual, by what
-    the outputs hold. Without `method`: Exact. Every method but Split needs a `localizer`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import vicinal as vc
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.uniform(-2, 2, size=(600, 1))
-    >>> y = rng.normal(0, 0.1 + np.abs(x[:, 0]))
-    >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(600), x)
-    >>> predictor = vc.calibrate(outputs[:500], y[:500], 0.9, localizer=vc.Uniform(n_neighbors=100))
-    >>> intervals = predictor.predict(vc.ModelOutputs.from_predictions([0.0, 0.0], [[0.0], [2.0]]))
-    >>> bool(intervals.lengths[0] < intervals.lengths[1])
-    True
-    """
-    exact_coverage(coverage)
-    _check_outputs(outputs)
-    if len(outputs) == 0:
-        msg = "calibration needs at least one row; got none."
-        raise TooFewRows(msg, rows=0, needed=1)
-    score = fitting_score(outputs, nonconformity)
-    chosen = Exact() if method is None else method
-    _check_parts(chosen, localizer, score, probabilities)
-    _check_kind("representation", representation, RepresentationMap, "a fitted map, or None")
-    _check_kind("search", search, ExactSearch, "ExactSearch(...), or None")
-    near = chosen.local and localizer is not None and localizer.needs_distances()
-
-    def scored(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
-        columns = mapped_representations(rows, representation) if near else no_columns(len(rows))
-        return scored_rows(rows, values, score, probabilities, columns)
-
-    def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
-        check_other_rows(outputs, rows)
-        fitting_score(rows, score)
-        return scored(rows, values)
-
-    calibration = chosen.calibrate(
-        Task(
-            rows=scored(outputs, targets),
-            localizer=localizer,
-            search=ExactSearch() if search is None else search,
-            scorer=scorer,
-            progress="calibrate" if progress else None,
-        )
-    )
-    calibration.guarantee(coverage)
-    if isinstance(score, RegressionScore):
-        return IntervalPredictor(
-            coverage=coverage,
-            localizer=localizer,
-            representation=representation,
-            method=chosen,
-            calibration=calibration,
-            nonconformity=score,
-        )
-    classified = as_classification(outputs)
-    return SetPredictor(
-        coverage=coverage,
-        localizer=localizer,
-        representation=representation,
-        method=chosen,
-        calibration=calibration,
-        nonconformity=score,
-        probabilities=probabilities,
-        n_classes=classified.n_classes,
-        class_names=classified.class_names,
-    )
-
-
-def _check_parts(
-    method: Method, localizer: Localizer | None, score: Score, probabilities: ProbabilityModel | None
-) -> None:
-    """Refuse parts that are not what their argument says, and a local method without a localizer."""
-    _check_kind("method", method, Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()")
-    if localizer is None and method.local:
-        msg = (
-            f"{method} needs a localizer, for example localizer=Uniform(n_neighbors=200) for the 200 nearest rows; "
-            "for no localization use method=Split()."
-        )
-        raise Incompatible(msg)
-    _check_kind("localizer", localizer, Localizer, "Exponential(...), Uniform(...) or Ball(...)")
-    _check_kind("probabilities", probabilities, ProbabilityModel, "a fitted model such as TemperatureScaling.fit(...)")
-    if probabilities is not None and isinstance(score, RegressionScore):
-        msg = "probabilities=... is for classifiers; a regression has none."
-        raise Incompatible(msg)
-
-
-def _check_outputs(outputs: ModelOutputs) -> None:
+def check_outputs(outputs: ModelOutputs) -> None:
+    """Refuse anything but outputs of a model."""
     if not isinstance(outputs, ModelOutputs):
         msg = f"this needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
         raise Incompatible(msg)
@@ -371,9 +241,3 @@ def _listed(coverages: Sequence[Coverage]) -> list[Coverage]:
     if not isinstance(coverages, Iterable) or isinstance(coverages, str) or not list(coverages):
         raise InvalidLevel("coverages", coverages, "a list of at least one coverage, such as [0.8, 0.9]")
     return list(coverages)
-
-
-def _check_kind(name: str, part: object, kind: type, expected: str) -> None:
-    if part is not None and not isinstance(part, kind):
-        msg = f"{name} must be {expected}; got {part!r}."
-        raise Incompatible(msg)

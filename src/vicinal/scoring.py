@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Floats, Ints, Reals, as_labels, as_reals, as_targets, check_finite, check_rows
+from vicinal._arrays import Floats, Ints, Reals, as_labels, as_targets
 from vicinal.calibration import ScoredRows
 from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
-from vicinal.maps import RepresentationMap
+from vicinal.maps import RepresentationMap, mapped
 from vicinal.outputs import (
     ClassificationOutputs,
     ModelOutputs,
@@ -17,6 +17,7 @@ from vicinal.outputs import (
     as_regression,
 )
 from vicinal.probabilities import ProbabilityModel, probability_chunks
+from vicinal.remembered import Remembered
 from vicinal.scores import (
     CQR,
     LAC,
@@ -71,7 +72,7 @@ def label_scores(
 def value_scores(outputs: RegressionOutputs, values: Floats, score: RegressionScore) -> Floats:
     """Return the score of each row's value, (n,)."""
     score.check(outputs)
-    return checked_scores(score.of_values(outputs, values), (len(outputs),), score)
+    return checked_scores(score.of_values(score.prepared(outputs), values), (len(outputs),), score)
 
 
 def checked_scores(scores: Floats, shape: tuple[int, ...], score: Score) -> Floats:
@@ -88,21 +89,7 @@ def checked_scores(scores: Floats, shape: tuple[int, ...], score: Score) -> Floa
 
 def mapped_representations(outputs: ModelOutputs, representation: RepresentationMap | None) -> Reals:
     """Return the representations, mapped where there is a map, (n, d)."""
-    if outputs.representations is None:
-        msg = (
-            "a neighborhood needs representations: pass them as the second argument of ModelOutputs.from_..., "
-            "or use method=Split(), which needs none."
-        )
-        raise Incompatible(msg)
-    if representation is None:
-        return outputs.representations
-    mapped = as_reals(representation.of(outputs.representations), "mapped representations", 2)
-    check_rows(len(outputs), mapped, "mapped representations", "the outputs")
-    if mapped.shape[1] == 0:
-        msg = f"{type(representation).__name__} must leave at least one column; got shape {mapped.shape}."
-        raise ShapeMismatch(msg)
-    check_finite(mapped, "mapped representations")
-    return mapped
+    return mapped(outputs, representation, "a neighborhood", "or use method=Split(), which needs none")
 
 
 def scored_rows(
@@ -144,13 +131,25 @@ def check_other_rows(outputs: ModelOutputs, others: ModelOutputs) -> None:
     if one.shape[1] != other.shape[1]:
         msg = f"reference rows must have {one.shape[1]} columns of representations, as the calibration rows; "
         raise ShapeMismatch(msg + f"got {other.shape[1]}.")
-    known = hashed_values(one, 0)
-    again = float(np.isin(hashed_values(other, 0), known).mean())
+    _check_apart(one, other, "reference rows", " To divide the rows you have, use SplitReference(fraction=...).")
+
+
+def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: Remembered | None) -> None:
+    """Refuse a fitted part that remembers the calibration rows: each would vote on itself."""
+    if remembered is not None:
+        name = f"the rows that {type(part).__name__} was fitted on"
+        rows = remembered.mapped(outputs, type(part).__name__)
+        _check_apart(rows, remembered.reference.rows[: len(remembered)], name, " Fit it on rows set aside for that.")
+
+
+def _check_apart(calibration: Reals, others: Reals, name: str, advice: str) -> None:
+    """Refuse others that stand among the calibration rows."""
+    known = hashed_values(calibration, 0)
+    again = float(np.isin(hashed_values(others, 0), known).mean())
     # Rows of few distinct values coincide by chance; rows that are nearly all different do not.
     if again > SAME_ROWS and len(np.unique(known)) > (1 - SAME_ROWS) * len(known):
         msg = (
-            f"reference rows must be other rows than the calibration rows; {again:.0%} of them are among those, and a "
-            "row that is its own neighbor breaks the guarantee. To divide the rows you have, use "
-            "SplitReference(fraction=...)."
+            f"{name} must be other rows than the calibration rows; {again:.0%} of them are among those, and a "
+            f"row that is its own neighbor breaks the guarantee.{advice}"
         )
         raise Incompatible(msg)

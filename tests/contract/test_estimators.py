@@ -59,7 +59,10 @@ def test_intervals_in_a_pipeline_and_frozen():
     trained = Ridge().fit(X[:150], y[:150])
     frozen = vc.NeighborhoodRegressor(FrozenEstimator(trained)).fit(X[150:300], y[150:300])
     np.testing.assert_array_equal(frozen.predict(X[300:]), trained.predict(X[300:]))
-    assert frozen.predictor_.calibration.n_ranked == 150
+    assert frozen.predictor_.calibration.n_ranked == 100  # a third is set aside to choose the parts on
+    assert frozen.predictor_.tuning.rows == 50
+    named = vc.NeighborhoodRegressor(FrozenEstimator(trained), localizer=vc.Uniform(30)).fit(X[150:300], y[150:300])
+    assert named.predictor_.calibration.n_ranked == 150
 
 
 def first_two_squared(X):
@@ -73,7 +76,9 @@ def first_two_squared(X):
 )
 def test_representations_are_inputs_methods_or_callables(representation, width):
     X, y = make_classification(400, n_classes=3, n_informative=5, random_state=0)
-    model = vc.NeighborhoodClassifier(LogisticRegression(), representation=representation, random_state=0).fit(X, y)
+    model = vc.NeighborhoodClassifier(
+        LogisticRegression(), representation=representation, localizer=vc.Uniform(20), random_state=0
+    ).fit(X, y)
     assert model.predictor_.calibration.width == width
     assert len(model.predict_set(X)) == 400
 
@@ -114,7 +119,7 @@ def test_a_frozen_model_keeps_its_own_classes():
     X, y = make_classification(600, n_classes=3, n_informative=5, random_state=0)
     trained = LogisticRegression().fit(X[:300], y[:300])
     rest = X[300:][y[300:] != 1], y[300:][y[300:] != 1]
-    model = vc.NeighborhoodClassifier(FrozenEstimator(trained)).fit(*rest)
+    model = vc.NeighborhoodClassifier(FrozenEstimator(trained), localizer=vc.Uniform(20)).fit(*rest)
     assert model.classes_.tolist() == [0, 1, 2]
     sets = model.predict_set(X[:50])
     assert sets.members.shape == (50, 3)

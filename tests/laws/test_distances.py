@@ -91,7 +91,7 @@ def test_members_are_the_k_nearest_with_all_ties(n):
         values = rng.integers(0, max(2, n // 3), n).astype(float) if rng.random() < 0.5 else rng.random(n)
         k = int(rng.integers(1, n + 1))
         who, scratch = np.empty(n + 1, np.int64), np.empty(n)
-        count, limit = members(values, n, Uniform(k).rule(), who, scratch)
+        count, limit = members(values, n, Uniform(k).rule(1), who, scratch)
         reach = np.sort(values)[k - 1]
         assert limit == reach
         np.testing.assert_array_equal(who[:count], np.flatnonzero(values <= reach))

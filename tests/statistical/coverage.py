@@ -99,12 +99,12 @@ def symmetric_pairs(name, draws, i, n):
         rows = scored(draws, i, slice(n + 1))
         reference = ReferenceRows.of(rows)
         ordered = rows[reference.numbers]
-        rule = localizer_for(n).rule()
+        rule = localizer_for(n).rule(1)
         ranks, _ = ranks_among(reference, ordered, np.arange(n + 1), rule, search, None)
         return ranks, ordered.scores
     reference = ReferenceRows.of(scored(draws, i, slice(REFERENCE)))
     rows = scored(draws, i, slice(REFERENCE, REFERENCE + n + 1))
-    ranks, _ = ranks_among(reference, rows, np.full(n + 1, -1), localizer_for(REFERENCE).rule(), search, None)
+    ranks, _ = ranks_among(reference, rows, np.full(n + 1, -1), localizer_for(REFERENCE).rule(1), search, None)
     return ranks, rows.scores
 
 

@@ -53,7 +53,7 @@ def with_itself_as_a_neighbor(draws, i, n):
     rows = draw.scored(draws, i, slice(n))
     reference = ReferenceRows.of(rows)
     ordered = rows[reference.numbers]
-    rule, search = draw.localizer_for(n).rule(), vc.ExactSearch()
+    rule, search = draw.localizer_for(n).rule(1), vc.ExactSearch()
     ranks, _ = ranks_among(reference, ordered, np.full(n, -1), rule, search, None)
     pairs = sorted_pairs(ranks, ordered.scores)
     return PluggedCalibration(reference, *pairs, ordered.scores, rule, search, Nothing("", ""), 0)

@@ -136,7 +136,16 @@ CALIBRATIONS = {
     ),
     "labels of another length": (lambda: calibrate(targets=[0, 1]), ShapeMismatch, "each of the 40 rows"),
     "labels as a table": (lambda: calibrate(targets=np.zeros((40, 5))), ShapeMismatch, "one label per row"),
-    "no localizer": (lambda: calibrate(localizer=None), Incompatible, r"Exact\(\) needs a localizer.*Split"),
+    "no localizer, rows by number": (
+        lambda: calibrate(localizer=None, method=vc.SplitReference(rows=[0, 1, 2])),
+        Incompatible,
+        "needs a localizer",
+    ),
+    "a map that is not fitted": (
+        lambda: calibrate(representation=vc.PrincipalComponents(2)),
+        Incompatible,
+        r"fitted first, on rows set aside: PrincipalComponents\(n=2\).fit",
+    ),
     "a localizer by name": (lambda: calibrate(localizer="knn"), Incompatible, "localizer must be"),
     "a method by name": (lambda: calibrate(method="exact"), Incompatible, "method must be"),
     "a class for a method": (lambda: calibrate(method=vc.Exact), Incompatible, "method must be"),

@@ -22,17 +22,28 @@ from vicinal.quantiles import Coverage
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Rows with their representation, the score of their target, and the target."""
+    """Rows with their representation, the score of their target, the target, and the number their owner knows."""
 
     representations: Reals  # (n, d)
     scores: Floats  # (n,)
     targets: Ints | Floats  # (n,)
+    given_numbers: Ints | None = None  # (n,), or None: 0, 1, 2, ...
+
+    @property
+    def numbers(self) -> Ints:
+        """The number by which each row's owner knows it, (n,)."""
+        return np.arange(len(self)) if self.given_numbers is None else self.given_numbers
+
+    @property
+    def by_score(self) -> Ints:
+        """The rows in ascending order of their score, (n,)."""
+        return np.argsort(self.scores, kind="stable")
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def __getitem__(self, rows: Ints) -> ScoredRows:
-        return ScoredRows(self.representations[rows], self.scores[rows], self.targets[rows])
+        return ScoredRows(self.representations[rows], self.scores[rows], self.targets[rows], self.numbers[rows])
 
 
 Scorer: TypeAlias = Callable[[ModelOutputs, ArrayLike], ScoredRows]
@@ -121,3 +132,7 @@ class Method(ABC):
     @abstractmethod
     def calibrate(self, task: Task) -> Calibration:
         """Calibrate on scored rows."""
+
+    def check_rows_may_be_set_aside(self) -> None:
+        """Refuse where the method names calibration rows by number, which then would be others."""
+        return

@@ -35,14 +35,17 @@ class ReferenceRows:
     rows: Reference
     scores: Floats  # (n,) ascending
     targets: Ints | Floats  # (n,)
-    numbers: Ints  # (n,) where each row stood before sorting
+    numbers: Ints  # (n,) by which their owner knows the rows
 
     @classmethod
     def of(cls, rows: ScoredRows) -> ReferenceRows:
         """Sort rows by score."""
-        by_score = np.argsort(rows.scores, kind="stable")
+        by_score = rows.by_score
         return cls(
-            Reference.of(rows.representations, by_score), rows.scores[by_score], rows.targets[by_score], by_score
+            Reference.of(rows.representations, by_score),
+            rows.scores[by_score],
+            rows.targets[by_score],
+            rows.numbers[by_score],
         )
 
     def neighbors(self, search: ExactSearch, rule: Rule, representation: Reals) -> Neighbors:
@@ -82,7 +85,7 @@ def ranks_among(
 def ranks_among_themselves(task: Task, rule: Rule) -> tuple[ReferenceRows, Ints, Bools]:
     """Return the rows in score order, the rank of each among the others, and whose ball was empty."""
     reference = ReferenceRows.of(task.rows)
-    ordered = task.rows[reference.numbers]
+    ordered = task.rows[task.rows.by_score]
     own = np.arange(len(ordered))
     return reference, *ranks_among(reference, ordered, own, rule, task.search, task.progress)
 

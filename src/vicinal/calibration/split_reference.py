@@ -10,7 +10,7 @@ follows Beta(m, n + 1 - m).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -67,22 +67,24 @@ class SplitReference(Method):
             return rows
         return None
 
+    def check_rows_may_be_set_aside(self) -> None:
+        """Refuse where `rows` are numbers of calibration rows."""
+        if self.rows is not None and self._pair() is None:
+            msg = "SplitReference(rows=[...]) needs a localizer: to choose one, rows would be set aside and renumbered."
+            raise Incompatible(msg)
+
     def __repr__(self) -> str:
         return f"SplitReference(fraction={self.fraction})" if self.rows is None else "SplitReference(rows=...)"
 
     def calibrate(self, task: Task) -> PluggedCalibration:
         """Rank every row that is not a reference row among those that are."""
-        ranked, numbers, given = self._divided(task)
-        found = calibrate_apart(ranked, given, task)
-        near = replace(found.reference, numbers=numbers[found.reference.numbers])
-        return replace(found, reference=near)
+        return calibrate_apart(*self._divided(task), task)
 
-    def _divided(self, task: Task) -> tuple[ScoredRows, Ints, ScoredRows]:
-        """Return ranked rows, the row numbers of the reference rows, and the reference rows."""
+    def _divided(self, task: Task) -> tuple[ScoredRows, ScoredRows]:
+        """Return ranked rows and reference rows."""
         pair, n = self._pair(), len(task.rows)
         if pair is not None and task.scorer is not None:
-            given = task.scorer(*pair)
-            return task.rows, np.arange(len(given)), given
+            return task.rows, task.scorer(*pair)
         if n < 2:  # noqa: PLR2004
             msg = f"SplitReference needs at least 2 calibration rows: one for reference, one to rank; got {n}."
             raise TooFewRows(msg, rows=n, needed=2)
@@ -93,7 +95,7 @@ class SplitReference(Method):
         else:
             cut = min(n - 1, max(1, round(self.fraction * n)))
             chosen = np.sort(np.random.default_rng(self.seed).permutation(n)[:cut])
-        return task.rows[np.setdiff1d(np.arange(n), chosen)], chosen, task.rows[chosen]
+        return task.rows[np.setdiff1d(np.arange(n), chosen)], task.rows[chosen]
 
 
 def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PluggedCalibration:

@@ -128,6 +128,17 @@ def stable_products(width: int, dtype: str) -> bool:
     return bool(np.array_equal(moved, whole[: 2 * QUERY_TILE - 7]) and np.array_equal(whole, whole.T))
 
 
+def row_products(rows: Floats, columns: Floats) -> Floats:
+    """Return rows @ columns.T in float64, (n, columns), each entry a function of its two rows alone."""
+    width = rows.shape[1]
+    if not stable_products(width, "<f8"):
+        return np.asarray(np.einsum("ij,kj->ik", rows, columns, optimize=False))
+    padded = _zero_tiles(len(columns), width, np.dtype("<f8"), TILE)
+    padded[: len(columns)] = columns
+    products: Floats = np.matmul(_padded_queries(rows, padded.dtype), padded.T)
+    return products[: len(rows), : len(columns)]
+
+
 def _zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int) -> Reals:
     """Return zeros for the rows and for what fills their last tile."""
     return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)

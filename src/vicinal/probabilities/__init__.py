@@ -2,5 +2,6 @@
 
 from vicinal.probabilities.base import ProbabilityModel, probability_chunks
 from vicinal.probabilities.temperature import TemperatureScaling
+from vicinal.probabilities.votes import NeighborVotes
 
-__all__ = ["ProbabilityModel", "TemperatureScaling", "probability_chunks"]
+__all__ = ["NeighborVotes", "ProbabilityModel", "TemperatureScaling", "probability_chunks"]

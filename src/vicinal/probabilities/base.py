@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vicinal._arrays import Floats, Reals, as_reals, check_probabilities
+from vicinal._arrays import Floats, Reals, as_reals, at_least_single, check_probabilities
 from vicinal._threads import over_chunks
 from vicinal.errors import ShapeMismatch
 from vicinal.kernels.rows import softmax_rows
 from vicinal.outputs import ClassificationOutputs
+from vicinal.remembered import Remembered
 
 CHUNK_ENTRIES = 2**22
 """Probabilities held at a time where they have to be computed."""
@@ -23,6 +24,15 @@ class ProbabilityModel(ABC):
     @abstractmethod
     def of(self, outputs: ClassificationOutputs) -> Reals:
         """Return the probabilities of each row, (n, classes), in float32 or float64."""
+
+    def of_own(self, outputs: ClassificationOutputs) -> Reals:
+        """Return the probabilities of the rows it was fitted on, in their order, as if each had not been there."""
+        return self.of(outputs)
+
+    @property
+    def remembered(self) -> Remembered | None:
+        """The fitted rows it remembers: they must not be calibration rows."""
+        return None
 
 
 def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Iterator[tuple[int, Reals]]:
@@ -43,20 +53,19 @@ def checked_probabilities(outputs: ClassificationOutputs, model: ProbabilityMode
         msg = f"{type(model).__name__} must return probabilities of shape {outputs.given.shape}; got {found.shape}."
         raise ShapeMismatch(msg)
     check_probabilities(found)
-    return found.astype(np.float32) if found.dtype == np.float16 else found
+    return at_least_single(found)
 
 
 def plain_probabilities(outputs: ClassificationOutputs) -> Reals:
     """Return the probabilities as given, or the softmax of the logits, (n, classes)."""
     if outputs.probabilities is None:
         return softmax(outputs.given, 1.0)
-    given = outputs.probabilities
-    return given.astype(np.float32) if given.dtype == np.float16 else given
+    return at_least_single(outputs.probabilities)
 
 
 def softmax(logits: Reals, temperature: float) -> Floats:
     """Return softmax(logits / temperature) in float64, (n, classes)."""
-    rows = logits.astype(np.float32) if logits.dtype == np.float16 else logits
+    rows = at_least_single(logits)
     out = np.empty(rows.shape)
     over_chunks(
         lambda start, stop: softmax_rows(rows, temperature, start, stop, out[start:stop]),

@@ -54,7 +54,7 @@ class TemperatureScaling(ProbabilityModel):
             msg = "fitting a temperature needs at least one row; got none."
             raise TooFewRows(msg, rows=0, needed=1)
         labels = as_labels(targets, len(outputs), outputs.n_classes, outputs.class_names)
-        logits = _as_logits(outputs)
+        logits = as_logits(outputs)
         found = minimize_scalar(
             lambda log_temperature: negative_log_likelihood(logits, labels, float(np.exp(log_temperature))),
             bounds=(np.log(1e-2), np.log(1e2)),
@@ -65,7 +65,7 @@ class TemperatureScaling(ProbabilityModel):
 
     def of(self, outputs: ClassificationOutputs) -> Reals:
         """Return the scaled probabilities, (n, classes)."""
-        return softmax(_as_logits(outputs), float(self.temperature))
+        return softmax(as_logits(outputs), float(self.temperature))
 
 
 def negative_log_likelihood(logits: Reals, labels: Ints, temperature: float) -> float:
@@ -80,7 +80,7 @@ def negative_log_likelihood(logits: Reals, labels: Ints, temperature: float) -> 
     return total / len(labels)
 
 
-def _as_logits(outputs: ClassificationOutputs) -> Reals:
+def as_logits(outputs: ClassificationOutputs) -> Reals:
     """Return the logits, or the logarithm of given probabilities: the same up to a constant a row."""
     if outputs.logits is not None:
         return outputs.logits

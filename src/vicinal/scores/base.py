@@ -9,6 +9,7 @@ import numpy as np
 
 from vicinal._arrays import Bools, Floats, Ints, Reals
 from vicinal.outputs import RegressionOutputs
+from vicinal.remembered import Remembered
 
 
 class ClassificationScore(ABC):
@@ -33,11 +34,27 @@ class ClassificationScore(ABC):
 
 
 class RegressionScore(ABC):
-    """V(x, y) for real targets; for each row it must fall and then rise in y, lowest at `center`."""
+    """V(x, y) for real targets; for each row it must fall and then rise in y, lowest at `center`.
+
+    `of_values`, `center` and `interval` are given prepared outputs.
+    """
 
     @abstractmethod
     def check(self, outputs: RegressionOutputs) -> None:
         """Refuse outputs that lack what the formula needs."""
+
+    def prepared(self, outputs: RegressionOutputs) -> RegressionOutputs:
+        """Return the outputs with all that the formula reads: done once, before the formula is asked many times."""
+        return outputs
+
+    def prepared_own(self, outputs: RegressionOutputs) -> RegressionOutputs:
+        """Return the same for the rows that its parts were fitted on, in their order, as if each had not been there."""
+        return self.prepared(outputs)
+
+    @property
+    def remembered(self) -> Remembered | None:
+        """Fitted rows that a part of it remembers: they must not be calibration rows."""
+        return None
 
     @abstractmethod
     def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:

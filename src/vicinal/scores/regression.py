@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vicinal._arrays import Floats
-from vicinal.errors import Incompatible
+from vicinal.errors import Incompatible, InvalidValue
 from vicinal.outputs import RegressionOutputs
+from vicinal.remembered import Remembered
+from vicinal.scales import ScaleModel
 from vicinal.scores.base import RegressionScore
 
 
@@ -40,6 +42,8 @@ class AbsoluteResidual(RegressionScore):
 class ScaledResidual(RegressionScore):
     """|y - prediction| / scale, for models that also predict how far off they may be.
 
+    The scale of a row comes with the outputs or, with `scale`, from a fitted model such as `NeighborScales`.
+
     Examples
     --------
     >>> from vicinal.outputs import ModelOutputs
@@ -47,10 +51,31 @@ class ScaledResidual(RegressionScore):
     array([2.])
     """
 
+    scale: ScaleModel | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and not isinstance(self.scale, ScaleModel):
+            msg = f"scale must be a fitted model such as NeighborScales.fit(...), or None; got {self.scale!r}."
+            raise Incompatible(msg)
+
     def check(self, outputs: RegressionOutputs) -> None:
-        """Refuse outputs without point predictions or scales."""
+        """Refuse outputs without point predictions, or without scales where no model gives them."""
         predictions(outputs, self)
-        scales(outputs)
+        if self.scale is None:
+            scales(outputs)
+
+    def prepared(self, outputs: RegressionOutputs) -> RegressionOutputs:
+        """Return the outputs with the scales that the model gives them."""
+        return outputs if self.scale is None else _scaled(outputs, self.scale.of(outputs), self.scale)
+
+    def prepared_own(self, outputs: RegressionOutputs) -> RegressionOutputs:
+        """Return the same for the rows that the model was fitted on."""
+        return outputs if self.scale is None else _scaled(outputs, self.scale.of_own(outputs), self.scale)
+
+    @property
+    def remembered(self) -> Remembered | None:
+        """The fitted rows that the model of scales remembers."""
+        return None if self.scale is None else self.scale.remembered
 
     def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
         """Return the score of one value per row, (n,)."""
@@ -109,3 +134,12 @@ def quantiles(outputs: RegressionOutputs) -> tuple[Floats, Floats]:
         msg = "CQR() needs two quantiles; use ModelOutputs.from_quantiles(lower, upper, ...)."
         raise Incompatible(msg)
     return outputs.lower, outputs.upper
+
+
+def _scaled(outputs: RegressionOutputs, widths: Floats, model: ScaleModel) -> RegressionOutputs:
+    """Return the outputs with these scales; refuse what is not one positive finite number for each row."""
+    found = np.asarray(widths, dtype=np.float64)
+    if found.shape != (len(outputs),) or not np.all((found > 0) & np.isfinite(found)):
+        msg = f"{type(model).__name__} must give a positive finite scale for each of the {len(outputs)} rows."
+        raise InvalidValue(msg)
+    return replace(outputs, scales=found)

@@ -1,0 +1,243 @@
+"""The front door: parts and calibration rows in, a predictor out; where no neighborhood is said, it is tuned first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._arrays import Ints, as_labels, as_targets
+from vicinal.calibration import Exact, Method, ScoredRows, Task
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.localizers import Localizer
+from vicinal.maps import MapPlan, RepresentationMap
+from vicinal.neighbors import ExactSearch
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
+from vicinal.predictor import IntervalPredictor, SetPredictor, check_outputs
+from vicinal.probabilities import ProbabilityModel
+from vicinal.quantiles import Coverage, exact_coverage
+from vicinal.scores import ClassificationScore, RegressionScore, Score
+from vicinal.scoring import (
+    check_fitted_apart,
+    check_other_rows,
+    fitting_score,
+    mapped_representations,
+    no_columns,
+    scored_rows,
+)
+from vicinal.splitting import split_rows
+from vicinal.tuning import Grid, Space, tune
+from vicinal.tuning.choosing import tuning_rows_needed
+from vicinal.tuning.space import EVERYONE
+
+SET_ASIDE = 3
+"""Without a localizer, one row in this many is set aside to choose one on."""
+
+WORTH_TUNING = 50
+"""Rows below which nothing is chosen on them: everyone then counts alike."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is calibrated; None is the natural score, or as given, or left to be chosen."""
+
+    nonconformity: Score | None
+    localizer: Localizer | None
+    probabilities: ProbabilityModel | None
+    representation: RepresentationMap | None
+
+
+@overload
+def calibrate(
+    outputs: ClassificationOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = ...,
+    *,
+    nonconformity: ClassificationScore | None = ...,
+    localizer: Localizer | None = ...,
+    probabilities: ProbabilityModel | None = ...,
+    representation: RepresentationMap | None = ...,
+    method: Method | None = ...,
+    search: ExactSearch | None = ...,
+    progress: bool = ...,
+) -> SetPredictor: ...
+@overload
+def calibrate(
+    outputs: RegressionOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = ...,
+    *,
+    nonconformity: RegressionScore | None = ...,
+    localizer: Localizer | None = ...,
+    probabilities: None = ...,
+    representation: RepresentationMap | None = ...,
+    method: Method | None = ...,
+    search: ExactSearch | None = ...,
+    progress: bool = ...,
+) -> IntervalPredictor: ...
+def calibrate(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = 0.9,
+    *,
+    nonconformity: Score | None = None,
+    localizer: Localizer | None = None,
+    probabilities: ProbabilityModel | None = None,
+    representation: RepresentationMap | None = None,
+    method: Method | None = None,
+    search: ExactSearch | None = None,
+    progress: bool = False,
+) -> SetPredictor | IntervalPredictor:
+    """Calibrate on rows that neither the model nor any fitted part has seen.
+
+    Without `method`: Exact. Without a `localizer`, a third of the rows is set aside, whatever of the four parts is None
+    is chosen on it by `tune` (the report is `tuning` of the predictor), and the others calibrate; Split needs none, and
+    neither does a localizer you name: then None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what
+    the outputs hold), and probabilities and representations as given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, size=(600, 1))
+    >>> y = rng.normal(0, 0.1 + np.abs(x[:, 0]))
+    >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(600), x)
+    >>> predictor = vc.calibrate(outputs[:500], y[:500], 0.9, localizer=vc.Uniform(n_neighbors=100))
+    >>> intervals = predictor.predict(vc.ModelOutputs.from_predictions([0.0, 0.0], [[0.0], [2.0]]))
+    >>> bool(intervals.lengths[0] < intervals.lengths[1])
+    True
+    """
+    exact_coverage(coverage)
+    check_outputs(outputs)
+    if len(outputs) == 0:
+        msg = "calibration needs at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    parts = Parts(nonconformity, localizer, probabilities, representation)
+    chosen = Exact() if method is None else method
+    _check_parts(outputs, parts, chosen)
+    _check_kind("search", search, ExactSearch, "ExactSearch(...), or None")
+    how = How(chosen, ExactSearch() if search is None else search, progress=progress)
+    if localizer is None and chosen.local:
+        return _tuned(outputs, targets, coverage, parts, how)
+    return _calibrated(outputs, targets, coverage, parts, how)
+
+
+@dataclass(frozen=True)
+class How:
+    """How the parts are calibrated."""
+
+    method: Method
+    search: ExactSearch
+    progress: bool
+
+
+def _tuned(
+    outputs: ModelOutputs, targets: ArrayLike, coverage: Coverage, parts: Parts, how: How
+) -> SetPredictor | IntervalPredictor:
+    """Set a share of the rows aside, choose on it what is None, and calibrate on the others; say so."""
+    how.method.check_rows_may_be_set_aside()
+    n, needed = len(outputs), max(WORTH_TUNING, tuning_rows_needed(coverage))
+    # Drawn without a look at the rows, so that those kept stay exchangeable with test rows.
+    aside, kept = split_rows(n, [n // SET_ASIDE, None])
+    if len(aside) < needed:
+        remark = (
+            f"No neighborhood was chosen, everyone counts alike: choosing takes {needed} rows set aside, a third of "
+            f"{SET_ASIDE * needed}."
+        )
+        found = _calibrated(outputs, targets, coverage, replace(parts, localizer=EVERYONE), how)
+        return replace(found, remark=remark)
+    values = _checked(outputs, targets)
+    space = Space(
+        nonconformity=None if parts.nonconformity is None else [parts.nonconformity],
+        probabilities=None if parts.probabilities is None else [parts.probabilities],
+        representation=None if parts.representation is None else [parts.representation],
+    )
+    report = tune(outputs[aside], values[aside], coverage, search=Grid(space), progress=how.progress)
+    remark = f"{len(aside)} of {n} rows were set aside to choose the parts on, and take no part in calibration."
+    found = _calibrated(outputs[kept], values[kept], coverage, Parts(**report.settings), how, kept)
+    return replace(found, tuning=report, remark=remark)
+
+
+def _calibrated(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage,
+    parts: Parts,
+    how: How,
+    numbers: Ints | None = None,
+) -> SetPredictor | IntervalPredictor:
+    """Calibrate on all rows; `numbers` is how their owner knows them, where not 0, 1, 2, ..."""
+    score, localizer, probabilities = fitting_score(outputs, parts.nonconformity), parts.localizer, parts.probabilities
+    if probabilities is not None:
+        check_fitted_apart(outputs, probabilities, probabilities.remembered)
+    if isinstance(score, RegressionScore):
+        check_fitted_apart(outputs, score, score.remembered)
+    near = how.method.local and localizer is not None and localizer.needs_distances()
+
+    def scored(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
+        columns = mapped_representations(rows, parts.representation) if near else no_columns(len(rows))
+        return scored_rows(rows, values, score, probabilities, columns)
+
+    def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
+        check_other_rows(outputs, rows)
+        fitting_score(rows, score)
+        return scored(rows, values)
+
+    own = replace(scored(outputs, targets), given_numbers=numbers)
+    calibration = how.method.calibrate(
+        Task(own, localizer, how.search, scorer, progress="calibrate" if how.progress else None)
+    )
+    calibration.guarantee(coverage)
+    if isinstance(score, RegressionScore):
+        return IntervalPredictor(
+            coverage=coverage,
+            localizer=localizer,
+            representation=parts.representation,
+            method=how.method,
+            calibration=calibration,
+            nonconformity=score,
+        )
+    classified = as_classification(outputs)
+    return SetPredictor(
+        coverage=coverage,
+        localizer=localizer,
+        representation=parts.representation,
+        method=how.method,
+        calibration=calibration,
+        nonconformity=score,
+        probabilities=probabilities,
+        n_classes=classified.n_classes,
+        class_names=classified.class_names,
+    )
+
+
+def _checked(outputs: ModelOutputs, targets: ArrayLike) -> np.ndarray:
+    """Return the targets of either task as a checked array, so that rows can be chosen from it."""
+    if isinstance(outputs, ClassificationOutputs):
+        return as_labels(targets, len(outputs), outputs.n_classes, outputs.class_names)
+    return as_targets(targets, len(outputs))
+
+
+def _check_parts(outputs: ModelOutputs, parts: Parts, method: Method) -> None:
+    """Refuse parts that are not what their argument says, or do not fit the outputs."""
+    score = fitting_score(outputs, parts.nonconformity)
+    _check_kind("method", method, Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()")
+    _check_kind("localizer", parts.localizer, Localizer, "Exponential(...), Uniform(...), Ball(...), or None")
+    fitted = "a fitted model such as TemperatureScaling.fit(...)"
+    _check_kind("probabilities", parts.probabilities, ProbabilityModel, fitted)
+    if parts.probabilities is not None and isinstance(score, RegressionScore):
+        msg = "probabilities=... is for classifiers; a regression has none."
+        raise Incompatible(msg)
+    if isinstance(parts.representation, MapPlan):
+        msg = f"representation must be fitted first, on rows set aside: {parts.representation!r}.fit(rows)."
+        raise Incompatible(msg)
+    _check_kind("representation", parts.representation, RepresentationMap, "a fitted map, or None")
+
+
+def _check_kind(name: str, part: object, kind: type, expected: str) -> None:
+    if part is not None and not isinstance(part, kind):
+        msg = f"{name} must be {expected}; got {part!r}."
+        raise Incompatible(msg)

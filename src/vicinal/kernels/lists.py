@@ -1,0 +1,273 @@
+"""Neighbor lists kept for reuse, and the local ranks of many scores over them, fold by fold.
+
+A fold is a part of the rows that is judged while the others calibrate. Rows of list i are sorted by distance and never
+hold i. In fold f, a row's neighbors are the first k of its list that are not of fold f, and all tied with the k-th.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.kernels._jit import kernel, reassociating_kernel
+from vicinal.kernels.distances import row_distances
+from vicinal.kernels.ranks import kth_smallest, rank_units
+
+CODE_BITS = 30
+"""A pair (rank, place of its score) is one whole number: the rank takes 33 bits, the place these."""
+
+
+class Lists(NamedTuple):
+    """Neighbors of each row, nearest first: those of row i stand from starts[i] to starts[i + 1]."""
+
+    starts: NDArray[np.int64]  # (n + 1,)
+    who: NDArray[np.int32]  # (entries,)
+    distances: NDArray[np.float64]  # (entries,)
+    folds: NDArray[np.int64]  # (n,)
+
+
+class Scored(NamedTuple):
+    """Scores of the true targets of all rows, for several scores at once."""
+
+    scores: NDArray[np.float64]  # (several, n)
+    codes: NDArray[np.int64]  # (several, n): the place of each score among its distinct ones
+
+
+@kernel
+def first_enough(order, count, folds, n_folds, most):
+    """Return how many of the sorted rows are needed for `most` to remain whichever fold is left out, or -1.
+
+    Without folds, that is `most`.
+    """
+    if n_folds == 0:
+        return most if count >= most else -1
+    seen = np.zeros(n_folds, np.int64)
+    largest = 0
+    for c in range(count):
+        fold = folds[order[c]]
+        seen[fold] += 1
+        largest = max(largest, seen[fold])
+        if c + 1 - largest >= most:
+            return c + 1
+    return -1
+
+
+@kernel
+def nearest_list(distances, n, own, folds, n_folds, most, scratch, who):
+    """Write the neighbors that row `own` may need, nearest first; return how many. `distances` are changed."""
+    distances[own] = np.inf
+    guess = min(n - 1, most + most // max(1, n_folds - 1) + 2 * int(np.sqrt(most)) + 8)
+    while True:
+        scratch[:n] = distances[:n]
+        limit = kth_smallest(scratch[:n], guess)
+        count = 0
+        for i in range(n):
+            who[count] = i
+            count += (distances[i] <= limit) & (i != own)
+        order = who[:count][np.argsort(distances[who[:count]], kind="mergesort")]
+        needed = first_enough(order, count, folds, n_folds, most)
+        if needed > 0 or guess == n - 1:
+            break
+        guess = min(n - 1, 2 * guess)
+    if needed < 0:
+        needed = count
+    while needed < count and distances[order[needed]] == distances[order[needed - 1]]:
+        needed += 1
+    who[:needed] = order[:needed]
+    return needed
+
+
+@kernel
+def nearest_lists(panel, first, folds, n_folds, most, start, stop, counts, who, squared):
+    """Write the lists of queries start .. stop, which are rows first + q of the reference; (stop - start, n) each."""
+    n = panel.n
+    distances, scratch = np.empty(n), np.empty(n)
+    found = np.empty(n + 1, np.int64)
+    for q in range(start, stop):
+        row_distances(panel, q, distances)
+        count = nearest_list(distances, n, first + q, folds, n_folds, most, scratch, found)
+        counts[q - start] = count
+        for c in range(count):
+            who[q - start, c] = found[c]
+            squared[q - start, c] = distances[found[c]]
+
+
+@kernel
+def list_weights(lists, i, bandwidth, weights, fold_of):
+    """Write the weights of row i's list relative to its nearest, and the fold of each entry; return its length."""
+    begin, end = lists.starts[i], lists.starts[i + 1]
+    for e in range(begin, end):
+        fold_of[e - begin] = lists.folds[lists.who[e]]
+    if bandwidth == np.inf:
+        weights[: end - begin] = 1.0
+    else:
+        nearest = lists.distances[begin] if end > begin else 0.0
+        for e in range(begin, end):
+            weights[e - begin] = np.exp(-(lists.distances[e] - nearest) / bandwidth)
+    return end - begin
+
+
+@kernel
+def fold_weights(lists, i, fold, k, bandwidth, weights, fold_of, count, out):
+    """Write the weights of row i's list in one fold, 0 for its rows; return how long the list is there."""
+    begin = lists.starts[i]
+    kept, reach = 0, 0
+    while reach < count and (kept < k or lists.distances[begin + reach] == lists.distances[begin + reach - 1]):
+        # Past the k-th, only rows tied with the k-th go on; rows of the fold in between do not break the run.
+        kept += fold_of[reach] != fold
+        reach += 1
+    largest = 0.0
+    for c in range(reach):
+        out[c] = weights[c] if fold_of[c] != fold else 0.0
+        largest = max(largest, out[c])
+    if largest < 1e-200:
+        # The nearest of all is of this fold, and so much nearer that the others vanish beside it.
+        nearest = np.inf
+        for c in range(reach):
+            if fold_of[c] != fold:
+                nearest = min(nearest, lists.distances[begin + c])
+        for c in range(reach):
+            if fold_of[c] != fold:
+                out[c] = np.exp(-(lists.distances[begin + c] - nearest) / bandwidth)
+    return reach
+
+
+@reassociating_kernel
+def mass_below(values, weights, count, value):
+    """Return the weight of the values strictly below `value`."""
+    below = 0.0
+    for c in range(count):
+        below += weights[c] if values[c] < value else 0.0
+    return below
+
+
+@reassociating_kernel
+def mass(weights, count):
+    """Return the weight of all."""
+    total = 0.0
+    for c in range(count):
+        total += weights[c]
+    return total
+
+
+@kernel
+def fold_keys(lists, counts, bandwidth, scored, start, stop, keys):
+    """Write the pair of every row's own score in every fold it calibrates: (several, folds, n); else the largest key.
+
+    `counts[f]` is how many neighbors a row has in fold f.
+    """
+    n_folds = counts.shape[0]
+    several, n = scored.scores.shape
+    weights, kept, near = np.empty(n), np.empty((n_folds, n)), np.empty(n)
+    fold_of = np.empty(n, np.int64)
+    reaches, totals = np.empty(n_folds, np.int64), np.empty(n_folds)
+    for i in range(start, stop):
+        begin = lists.starts[i]
+        count = list_weights(lists, i, bandwidth, weights, fold_of)
+        longest = 0
+        for f in range(n_folds):
+            reaches[f] = fold_weights(lists, i, f, counts[f], bandwidth, weights, fold_of, count, kept[f])
+            totals[f] = mass(kept[f], reaches[f])
+            longest = max(longest, reaches[f])
+        for s in range(several):
+            own = scored.scores[s, i]
+            for c in range(longest):
+                near[c] = scored.scores[s, lists.who[begin + c]]
+            for f in range(n_folds):
+                if lists.folds[i] == f:
+                    keys[s, f, i] = np.iinfo(np.int64).max
+                    continue
+                rank = rank_units(mass_below(near, kept[f], reaches[f], own), totals[f])
+                keys[s, f, i] = (rank << CODE_BITS) | scored.codes[s, i]
+
+
+@kernel
+def within(rank, value, level_rank, level_value):
+    """Return whether the pair is not above the level."""
+    return rank < level_rank or (rank == level_rank and value <= level_value)
+
+
+@kernel
+def fold_sizes(lists, counts, bandwidth, scored, level_ranks, level_values, labels, start, stop, sizes, covered):
+    """Write how many labels of each judged row lie within each level of its fold, and whether its own does.
+
+    `labels` are the scores of all labels, ascending, (several, n, classes); levels are (several, folds, levels);
+    `sizes` and `covered` are (several, n, levels). Fewer labels are within than not, so the search starts at few.
+    """
+    several, n = scored.scores.shape
+    classes, n_levels = labels.shape[2], level_ranks.shape[2]
+    weights, kept, near = np.empty(n), np.empty(n), np.empty(n)
+    fold_of = np.empty(n, np.int64)
+    for i in range(start, stop):
+        fold, begin = lists.folds[i], lists.starts[i]
+        count = list_weights(lists, i, bandwidth, weights, fold_of)
+        reach = fold_weights(lists, i, fold, counts[fold], bandwidth, weights, fold_of, count, kept)
+        total = mass(kept, reach)
+        for s in range(several):
+            for c in range(reach):
+                near[c] = scored.scores[s, lists.who[begin + c]]
+            own = scored.scores[s, i]
+            own_rank = rank_units(mass_below(near, kept, reach, own), total)
+            row = labels[s, i]
+            for level in range(n_levels):
+                level_rank, level_value = level_ranks[s, fold, level], level_values[s, fold, level]
+                covered[s, i, level] = within(own_rank, own, level_rank, level_value)
+                low, high, step = 0, 1, 1  # low labels are within; gallop until one is not
+                while high <= classes:
+                    rank = rank_units(mass_below(near, kept, reach, row[high - 1]), total)
+                    if not within(rank, row[high - 1], level_rank, level_value):
+                        break
+                    low = high
+                    step *= 2
+                    high = min(low + step, classes) if low < classes else classes + 1
+                while high - low > 1:
+                    middle = (low + high) >> 1
+                    rank = rank_units(mass_below(near, kept, reach, row[middle - 1]), total)
+                    if within(rank, row[middle - 1], level_rank, level_value):
+                        low = middle
+                    else:
+                        high = middle
+                sizes[s, i, level] = low
+
+
+@kernel
+def fold_thresholds(lists, counts, bandwidth, scored, distinct, level_ranks, level_values, start, stop, out):
+    """Write the largest accepted score of each judged row for each level of its fold: (several, n, levels).
+
+    `distinct` are the distinct scores, ascending, (several, n), filled up with +inf.
+    """
+    several, n = scored.scores.shape
+    n_levels = level_ranks.shape[2]
+    weights, kept, near = np.empty(n), np.empty(n), np.empty(n)
+    fold_of = np.empty(n, np.int64)
+    for i in range(start, stop):
+        fold, begin = lists.folds[i], lists.starts[i]
+        count = list_weights(lists, i, bandwidth, weights, fold_of)
+        reach = fold_weights(lists, i, fold, counts[fold], bandwidth, weights, fold_of, count, kept)
+        total = mass(kept, reach)
+        for s in range(several):
+            for c in range(reach):
+                near[c] = scored.scores[s, lists.who[begin + c]]
+            for level in range(n_levels):
+                wanted = level_ranks[s, fold, level]
+                reached = -np.inf
+                if wanted > 0:
+                    reached = smallest_above(near, kept, reach, total, distinct[s], wanted)
+                beyond = smallest_above(near, kept, reach, total, distinct[s], wanted + 1)
+                out[s, i, level] = max(reached, min(beyond, level_values[s, fold, level]))
+
+
+@kernel
+def smallest_above(near, kept, reach, total, distinct, wanted):
+    """Return the smallest distinct score t whose rank just above it is at least `wanted`, +inf where there is none."""
+    low, high = 0, distinct.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        above = np.nextafter(distinct[middle], np.inf)
+        if rank_units(mass_below(near, kept, reach, above), total) >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return distinct[low] if low < distinct.shape[0] else np.inf

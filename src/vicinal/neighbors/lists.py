@@ -1,0 +1,80 @@
+"""Neighbor lists: every row's nearest others, found once and reused for every smaller neighborhood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from vicinal._arrays import Floats, Ints, Reals
+from vicinal.kernels.distances import Panel
+from vicinal.kernels.lists import Lists, nearest_lists
+from vicinal.neighbors.exact import ExactSearch, Reference
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborLists:
+    """The nearest others of each row, nearest first, enough for `most` neighbors whichever fold is left out."""
+
+    lists: Lists
+    most: int
+
+    @classmethod
+    def among(cls, representations: Reals, most: int, folds: Ints | None = None) -> NeighborLists:
+        """Find, for each of n rows, the others it needs for `most` neighbors, and all tied with the last.
+
+        `folds` says which fold each row belongs to, (n,); without it none is ever left out.
+        """
+        n = len(representations)
+        groups = np.zeros(n, np.int64) if folds is None else folds
+        n_folds = 0 if folds is None else int(groups.max()) + 1
+        reference = Reference.of(representations, np.arange(n))
+        pieces: dict[int, tuple[Ints, np.ndarray, Floats]] = {}
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            counts = np.empty(stop - start, np.int64)
+            who = np.empty((stop - start, n), np.int32)
+            squared = np.empty((stop - start, n))
+            nearest_lists(panel, first, groups, n_folds, most, start, stop, counts, who, squared)
+            listed = np.arange(n) < counts[:, None]
+            pieces[first + start] = (counts, who[listed], np.sqrt(squared[listed]))
+
+        ExactSearch().over_rows(reference, reference.rows[:n], work)
+        ordered = [pieces[start] for start in sorted(pieces)]
+        starts = np.concatenate([[0], np.cumsum(np.concatenate([counts for counts, _, _ in ordered]))])
+        who = np.concatenate([piece for _, piece, _ in ordered])
+        distances = np.concatenate([piece for _, _, piece in ordered])
+        return cls(Lists(starts, who, distances, groups), most)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.lists.folds)
+
+    def typical_distance(self, k: int) -> float:
+        """Return the median distance of a row to its k-th nearest other."""
+        return float(np.median(self.lists.distances[self.lists.starts[:-1] + k - 1]))
+
+
+Place: TypeAlias = tuple[int, int]
+
+
+def downhill(rows: int, columns: int, loss: Callable[[Place], float]) -> Place:
+    """Return a cell of a grid that no cell beside it beats, walking from its middle; each cell is asked once."""
+    known: dict[Place, float] = {}
+
+    def cost(place: Place) -> float:
+        if place not in known:
+            known[place] = loss(place)
+        return known[place]
+
+    here = (rows // 2, columns // 2)
+    while True:
+        beside = [(here[0] + step, here[1]) for step in (-1, 1)] + [(here[0], here[1] + step) for step in (-1, 1)]
+        beside = [(row, column) for row, column in beside if 0 <= row < rows and 0 <= column < columns]
+        best = min([here, *beside], key=cost)
+        if best == here:
+            return here
+        here = best

@@ -1,0 +1,1 @@
+"""A report of a predictor in one HTML file."""

@@ -1,0 +1,579 @@
+// Draws the report from the JSON in #data. Names can hold anything: they are set as text, never as markup, and escaped
+// where plotly would read markup.
+(() => {
+  "use strict";
+
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const { headline, curve, explorer } = data;
+  const classification = data.task === "classification";
+  const targets = curve?.targets ?? [headline.target];
+  const state = { at: 0, chosen: 0 }; // index of the slider's target, index of the explored row
+  const target = () => targets[state.at];
+  const followers = []; // called with the slider that moved, or null at the start
+
+  // Elements ----------------------------------------------------------------------------------------------------------
+
+  const $ = (id) => document.getElementById(id);
+
+  function h(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+    }
+    element.append(...children.flat().filter((child) => child !== null));
+    return element;
+  }
+
+  const tagged = (name, tag) => h("span", {}, name, tag ? h("span", { class: "tag" }, tag) : null);
+
+  // The first cell of a row is its header; columns named in `left` hold text or bars.
+  function table(caption, columns, rows, { kind = "", left = [], rowClass = () => null } = {}) {
+    const align = (at) => (left.includes(columns[at]) ? "left" : null);
+    const head = columns.map((name, at) => h("th", { scope: "col", class: align(at) }, name));
+    const body = rows.map(([first, ...rest], index) => h("tr", { class: rowClass(index) },
+      h("th", { scope: "row" }, first), rest.map((cell, at) => h("td", { class: align(at + 1) }, cell))));
+    // focusable, so that a table larger than its box scrolls from the keyboard
+    return h("div", { class: `scroll ${kind}`, tabindex: 0, role: "group", "aria-label": caption },
+      h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+  }
+
+  // Numbers -----------------------------------------------------------------------------------------------------------
+
+  const known = (value) => typeof value === "number" && Number.isFinite(value);
+  const whole = (value) => (known(value) ? value.toLocaleString("en-US") : "–");
+  const share = (value) => (known(value) ? value.toFixed(3) : "–");
+  const level = (value) => (known(value)
+    ? value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 }) : "–");
+
+  function number(value, digits = 3) {
+    if (Number.isInteger(value) || !known(value)) return whole(value);
+    const large = Math.abs(value) >= 10 ** digits;
+    const significant = { minimumSignificantDigits: digits, maximumSignificantDigits: digits };
+    return value.toLocaleString("en-US", large ? { maximumFractionDigits: 0 } : significant);
+  }
+
+  // A dash alone would hide that a score or threshold without a number is infinite.
+  function score(value) {
+    if (known(value)) return number(value, 4);
+    const why = "infinite: −∞ lets only the top label in, +∞ lets everything in";
+    return h("span", { title: why }, "–", h("span", { class: "unseen" }, ` (${why})`));
+  }
+
+  const span = (values) => [Math.min(...values.filter(known)), Math.max(...values.filter(known))];
+  const lowest = (values) => values.indexOf(span(values)[0]);
+  const labels = (count) => `${whole(count)} ${count === 1 ? "label" : "labels"}`;
+
+  // Plots -------------------------------------------------------------------------------------------------------------
+
+  const METHODS = [["split", "Split"], ["neighborhood", "Neighborhood"]];
+  const both = (make) => METHODS.map(([method, name]) => make(method, name));
+  const COLORS = ["page", "text", "muted", "line", "split", "neighborhood", "frontier", "winner", "candidate"];
+  const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
+  const plots = new Map(); // element -> function that builds its traces and layout in the present colors
+  const ink = {};
+
+  function readColors() {
+    const probe = document.body.appendChild(h("span"));
+    for (const name of COLORS) {
+      probe.style.color = `var(--${name})`; // a computed color is resolved for the theme, a custom property is not
+      ink[name] = getComputedStyle(probe).color;
+    }
+    probe.remove();
+  }
+
+  const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  const hover = (...lines) => lines.map(plain).join("<br>");
+
+  function layout(x, y, more = {}) {
+    const axis = ({ title, ...given }) => ({
+      title: { text: title, standoff: 10, font: { size: 13 } }, gridcolor: ink.line, linecolor: ink.muted,
+      tickcolor: ink.line, ticks: "outside", zeroline: false, fixedrange: true, automargin: true, ...given,
+    });
+    return {
+      autosize: true, height: 320, dragmode: false, hovermode: "closest", showlegend: false,
+      margin: { l: 10, r: 14, t: 10, b: 10 },
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink.text },
+      hoverlabel: { bgcolor: ink.page, bordercolor: ink.muted, font: { color: ink.text }, align: "left" },
+      xaxis: axis(x), yaxis: axis(y), ...more,
+    };
+  }
+
+  // A logarithmic axis where values are wide apart, with ticks that are whole numbers, not digits of them.
+  function sizeAxis(values) {
+    const title = `Mean size (${headline.size_word})`;
+    const [low, high] = span(values);
+    if (!(low > 0 && high / low > 12)) return { title };
+    const tickvals = Array.from({ length: 60 }, (_, at) => Number(`${[1, 2, 5][at % 3]}e${Math.floor(at / 3) - 10}`));
+    return { title: `${title}, log scale`, type: "log", tickvals, ticktext: tickvals.map((value) => String(value)) };
+  }
+
+  // Split is orange, dashed, square, hollow and on top; neighborhood is blue, solid, round and full.
+  function style(method, size = 8) {
+    const split = method === "split";
+    const color = ink[method];
+    return {
+      line: { color, width: 2, dash: split ? "dash" : "solid" }, zorder: split ? 2 : 1,
+      marker: { color, size: split ? size + 2 : size, symbol: split ? "square-open" : "circle", line: { color } },
+    };
+  }
+
+  const dotted = (x, y) => ({
+    mode: "lines", x, y, hoverinfo: "skip", line: { color: ink.muted, dash: "dot", width: 2 },
+  });
+
+  function figure(id, { summary, numbers, build }) {
+    const plot = $(id).querySelector(".plot");
+    $(id).hidden = false;
+    $(id).querySelector("details").append(numbers);
+    plot.setAttribute("aria-label", summary);
+    plots.set(plot, build);
+    return plot;
+  }
+
+  const paint = (plot) => Plotly.react(plot, ...plots.get(plot)(), CONFIG);
+
+  // Headline ----------------------------------------------------------------------------------------------------------
+
+  function showHeadline() {
+    const { size, split_size: splitSize, size_word: unit } = headline;
+    const change = known(size) && splitSize > 0 ? (100 * (size - splitSize)) / splitSize : null;
+    const word = change > 0 ? "larger" : "smaller";
+    const tile = (name, value, ...notes) => h("div", {}, h("dt", {}, name), h("dd", { class: "big" }, value),
+      notes.filter(Boolean).map((note) => h("dd", { class: "note" }, note)));
+    $("title").textContent = data.title;
+    $("subtitle").textContent = data.subtitle;
+    $("numbers").append(
+      tile("Target coverage", level(headline.target), "asked for"),
+      tile("Coverage", share(headline.coverage), `between ${share(headline.low)} and ${share(headline.high)}`,
+        `measured on ${whole(headline.rows)} rows`),
+      tile(`Mean size (${unit})`, number(size), known(change) && `${Math.abs(change).toFixed(1)} % ${word} than split`,
+        `median ${number(headline.median_size)}`),
+      tile(`Split’s mean size (${unit})`, number(splitSize), "one threshold for all rows",
+        `coverage ${share(headline.split_coverage)}`),
+    );
+    for (const id of ["guarantee", "advice"]) {
+      $(id).textContent = headline[id] ?? "";
+      $(id).hidden = !headline[id];
+    }
+    $("settings").append(...(headline.settings ?? []).map(([name, value]) =>
+      h("div", {}, h("dt", {}, name), h("dd", {}, value ?? "–"))));
+  }
+
+  function showWords() {
+    const words = {
+      target: level(headline.target), unit: headline.size_word, method: data.map?.method ?? "", version: data.version,
+      date: data.date, kind: classification ? "label" : "truth",
+    };
+    for (const element of document.querySelectorAll("[data-say]")) element.textContent = words[element.dataset.say];
+    for (const element of document.querySelectorAll("[data-task]")) element.hidden = element.dataset.task !== data.task;
+  }
+
+  // Sizes -------------------------------------------------------------------------------------------------------------
+
+  function showSizes({ values, ...counts }) {
+    const what = classification ? "Number of labels" : "Length of the interval";
+    const mode = (method) => values[lowest(counts[method].map((count) => -count))];
+    const hatched = () => ({ shape: "/", size: 6, solidity: 0.35, fgcolor: ink.split, bgcolor: ink.page });
+    figure("sizes-figure", {
+      summary: `Histogram of sizes. Most frequent: ${both((method, name) => `${mode(method)} (${name})`).join(", ")}.`,
+      numbers: table("Test rows by size", [what, "Split", "Neighborhood"],
+        values.map((value, at) => [value, ...both((method) => whole(counts[method][at]))])),
+      build: () => [both((method, name) => ({
+        type: "bar", x: values.map(plain), y: counts[method], hoverinfo: "text", textposition: "none",
+        hovertext: values.map((value, at) => hover(`${name}, size ${value}`, `${whole(counts[method][at])} rows`)),
+        marker: {
+          color: ink[method], line: { color: ink[method], width: 1 }, pattern: method === "split" ? hatched() : {},
+        },
+      })), layout({ title: what, type: "category", showgrid: false }, { title: "Test rows" }, { bargap: 0.2 })],
+    });
+  }
+
+  // Target ------------------------------------------------------------------------------------------------------------
+
+  function showCurve() {
+    const sizes = METHODS.flatMap(([method]) => curve[method].size);
+    const upright = () => ({
+      type: "line", yref: "paper", x0: target(), x1: target(), y0: 0, y1: 1, line: { color: ink.text, width: 1.5 },
+    });
+    const plot = (id, what, key, format, axis, guides) => figure(id, {
+      summary: `${what} for targets from ${level(targets[0])} to ${level(targets.at(-1))}. ${both((method, name) =>
+        `${name}: from ${format(curve[method][key][0])} to ${format(curve[method][key].at(-1))}.`).join(" ")}`,
+      numbers: table(`${what} by target`, ["Target", "Split", "Neighborhood"],
+        targets.map((value, at) => [level(value), ...both((method) => format(curve[method][key][at]))])),
+      build: () => [[...guides(), ...both((method, name) => ({
+        ...style(method), mode: targets.length > 25 ? "lines" : "lines+markers", x: targets, y: curve[method][key],
+        hoverinfo: "text", hovertext: targets.map((value, at) =>
+          hover(name, `target ${level(value)}`, `${what}: ${format(curve[method][key][at])}`)),
+      }))], layout({ title: "Target coverage" }, axis, { shapes: [upright()] })],
+    });
+    const pair = [
+      plot("coverage-figure", "Coverage", "coverage", share, { title: "Coverage" },
+        () => [dotted(span(targets), span(targets))]),
+      plot("size-figure", "Mean size", "size", number, sizeAxis(sizes), () => []),
+    ];
+    followers.push((mover) => {
+      const said = both((method, name) => h("span", { class: `key ${method}` }, `${name}: coverage `
+        + `${share(curve[method].coverage[state.at])}, mean size ${number(curve[method].size[state.at])}`));
+      // announced only where the reader moved this slider, not its twin
+      $("target-output").setAttribute("aria-live", mover === $("target") ? "polite" : "off");
+      $("target-output").replaceChildren(h("strong", {}, `Target ${level(target())}`), ...said);
+      if (mover) pair.forEach((plotted) => Plotly.relayout(plotted, { shapes: [upright()] }));
+    });
+  }
+
+  function connectSliders() {
+    const sliders = [$("target"), $("explorer-target")];
+    const move = (at, mover) => {
+      state.at = at;
+      for (const slider of sliders) {
+        slider.value = at;
+        slider.setAttribute("aria-valuetext", level(target()));
+      }
+      followers.forEach((follow) => follow(mover));
+    };
+    for (const slider of sliders) {
+      slider.max = targets.length - 1;
+      slider.addEventListener("input", () => move(Number(slider.value), slider));
+    }
+    move(lowest(targets.map((value) => Math.abs(value - headline.target))), null);
+  }
+
+  // Evenness ----------------------------------------------------------------------------------------------------------
+
+  function showGroups(id, what, { names, rows, ...coverage }, order, x, axis) {
+    const worst = both((method, name) => [name, lowest(coverage[method]), coverage[method]]).filter(([, at]) => at >= 0)
+      .map(([name, at, values]) => `${name}: lowest ${share(values[at])} (${names[at]}).`).join(" ");
+    const size = order.length > 30 ? 6 : 8;
+    $(id).querySelector(".found").textContent = worst;
+    figure(id, {
+      summary: `Coverage by ${what} at target ${level(headline.target)}. ${worst}`,
+      numbers: table(`Coverage by ${what}`, ["Group", "Rows", "Split", "Neighborhood"],
+        order.map((at) => [names[at], whole(rows[at]), ...both((method) => share(coverage[method][at]))])),
+      build: () => [[dotted([x[0], x.at(-1)], [headline.target, headline.target]),
+        ...both((method, name) => ({
+          ...style(method, size), mode: order.length > 30 ? "markers" : "lines+markers", x,
+          y: order.map((at) => coverage[method][at]), hoverinfo: "text", hovertext: order.map((at) =>
+            hover(names[at], `${name}: ${share(coverage[method][at])}`, `${whole(rows[at])} rows`)),
+        }))], layout(axis, { title: "Coverage" })],
+    });
+  }
+
+  function showEvenness({ tenths, classes }) {
+    if (tenths) {
+      const places = tenths.names.map((_, at) => at);
+      $("tenths-figure").querySelector("h3").textContent = tenths.title;
+      showGroups("tenths-figure", "tenth", tenths, places, places,
+        { tickvals: places, ticktext: tenths.names.map(plain) });
+    }
+    if (classes) {
+      const rank = (at) => classes.neighborhood[at] ?? 2;
+      const order = classes.names.map((_, at) => at).sort((one, other) => rank(one) - rank(other));
+      showGroups("classes-figure", "class, lowest first", classes, order, order.map((_, at) => at + 1),
+        { title: "Rank of the class", range: [0, order.length + 1] });
+    }
+  }
+
+  // Tuning ------------------------------------------------------------------------------------------------------------
+
+  function showFrontier({ candidates, frontier, winner, sentence }) {
+    const best = candidates[winner];
+    const bySize = (some) => [...some].sort((one, other) => one.size - other.size);
+    const line = bySize(frontier.map((at) => candidates[at]));
+    const trace = (some, more) => ({
+      mode: "markers", x: some.map((one) => one.size), y: some.map((one) => one.worst), hoverinfo: "text",
+      hovertext: some.map((one) => hover(one.name, `mean size ${number(one.size)} ± ${number(one.se, 2)}`,
+        `worst tenth ${share(one.worst)}`, `coverage ${share(one.coverage)}`)),
+      ...more,
+    });
+    $("frontier-sentence").textContent = sentence ?? "";
+    figure("frontier-figure", {
+      summary: `${candidates.length} candidates by mean size and coverage of the worst tenth. Chosen: ${best.name}, `
+        + `mean size ${number(best.size)}, worst tenth ${share(best.worst)}.`,
+      numbers: table(`The frontier and the chosen, of ${candidates.length} candidates`,
+        ["Candidate", "Mean size", "± se", "Worst tenth", "Coverage"],
+        bySize(new Set([...line, best])).map((one) => [tagged(one.name, one === best && "chosen"), number(one.size),
+          number(one.se, 2), share(one.worst), share(one.coverage)])),
+      build: () => [[
+        trace(candidates.filter((one) => !one.everyone),
+          { marker: { size: 6, color: ink.candidate, opacity: 0.7 } }),
+        trace(candidates.filter((one) => one.everyone),
+          { marker: { size: 9, symbol: "square-open", color: ink.split, line: { width: 2 } } }),
+        trace(line, {
+          mode: "lines+markers", line: { color: ink.frontier },
+          marker: { size: 7, symbol: "diamond", color: ink.frontier },
+        }),
+        trace([best],
+          { marker: { size: 18, symbol: "star", color: ink.winner, line: { width: 1.5, color: ink.text } } }),
+      ], layout(sizeAxis(candidates.map((one) => one.size)), { title: "Coverage, worst tenth" }, { height: 420 })],
+    });
+  }
+
+  // Map ---------------------------------------------------------------------------------------------------------------
+
+  // By label where labels are few: thousands of rows are no table.
+  function mapNumbers({ label, threshold }) {
+    const groups = new Map(label.map((name) => [name, []]));
+    threshold.forEach((value, at) => groups.get(label[at]).push(value));
+    const row = ([name, values]) => {
+      const sorted = values.filter(known).sort((one, other) => one - other);
+      const parts = [0, 0.25, 0.5, 0.75, 1].map((part) => number(sorted[Math.round(part * (sorted.length - 1))], 4));
+      return [name, whole(values.length), ...parts];
+    };
+    return table("Local thresholds of the calibration rows",
+      ["Label", "Rows", "Lowest", "Lower quarter", "Median", "Upper quarter", "Highest"],
+      [["All rows", threshold], ...(groups.size > 300 ? [] : groups)].map(row));
+  }
+
+  // Returns what moves the ring to the explored row.
+  function showMap(map) {
+    const [low, high] = span(map.threshold);
+    const ring = () => [explorer?.rows[state.chosen]?.position].filter(Boolean).map(([x, y]) => ({
+      type: "circle", xsizemode: "pixel", ysizemode: "pixel", xanchor: x, yanchor: y, x0: -11, x1: 11, y0: -11, y1: 11,
+      line: { color: ink.text, width: 3.5 },
+    }));
+    const plot = figure("map-figure", {
+      summary: `Map of ${whole(map.x.length)} calibration rows in two dimensions by ${map.method}, `
+        + `colored by local threshold from ${number(low, 4)} to ${number(high, 4)}.`,
+      numbers: mapNumbers(map),
+      build: () => [[{
+        mode: "markers", x: map.x, y: map.y, hoverinfo: "text",
+        hovertext: map.label.map((name, at) => hover(name, `threshold ${number(map.threshold[at], 4)}`)),
+        marker: {
+          size: 6, color: map.threshold, colorscale: "Viridis", line: { width: 0.5, color: ink.candidate },
+          colorbar: {
+            orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", len: 0.7, thickness: 12, outlinewidth: 0,
+            title: { text: "Local threshold", side: "top", font: { size: 13 } },
+          },
+        },
+      }], layout({ visible: false }, { visible: false, scaleanchor: "x" },
+        { height: 520, margin: { l: 0, r: 0, t: 0, b: 0 }, shapes: ring() })],
+    });
+    return () => Plotly.relayout(plot, { shapes: ring() });
+  }
+
+  // Explorer ----------------------------------------------------------------------------------------------------------
+
+  // m = ceil(target (n + 1)) of the decimal written, in whole numbers: in binary, 0.07 * 100 is above 7. p-values are
+  // multiples of 1 / (n + 1); half a step of room forgives their rounding.
+  function inSet(label, at) {
+    const m = Math.ceil((Math.round(at * 1e6) * (explorer.n + 1)) / 1e6);
+    return label.p * (explorer.n + 1) > explorer.n + 1 - m + 0.5;
+  }
+
+  function sizeOf(row) {
+    const listed = () => row.labels.filter((label) => inSet(label, target())).length;
+    if (classification) return row.set_sizes?.[state.at] ?? listed();
+    return known(row.lower) && known(row.upper) ? row.upper - row.lower : Infinity;
+  }
+
+  function covered(row) {
+    if (classification) return row.labels.some((label) => label.truth && inSet(label, target()));
+    return (row.lower ?? -Infinity) <= row.truth_value && row.truth_value <= (row.upper ?? Infinity);
+  }
+
+  function sizeWords(row) {
+    if (classification) return labels(sizeOf(row));
+    return known(sizeOf(row)) ? `length ${number(sizeOf(row))}` : "no end";
+  }
+
+  const CHIPS = {
+    all: ["All", (rows) => rows],
+    missed: ["Missed", (rows) => rows.filter((row) => !covered(row))],
+    largest: [classification ? "Largest sets" : "Longest",
+      (rows) => [...rows].sort((one, other) => sizeOf(other) - sizeOf(one) || 0).slice(0, 30)],
+  };
+
+  function image(source, kind, description) {
+    if (!source?.startsWith("data:image/")) return null;
+    const made = h("img", { src: source, alt: description, class: kind });
+    made.addEventListener("load", () => made.classList.toggle("pixels", made.naturalWidth < 128));
+    return made;
+  }
+
+  function bar(value, most) {
+    const width = most > 0 && known(value) ? (100 * value) / most : 0;
+    return h("div", { class: "bar-cell" },
+      h("span", {}, h("i", { style: `width:${width}%` })), h("span", {}, share(value)));
+  }
+
+  // Marks are [kind, value, name, side]; without a side the name shows when pointed at.
+  function numberLine(summary, marks, band = []) {
+    const [low, high] = span([...marks.map(([, value]) => value), ...band]);
+    const place = (value) => (high > low ? (100 * (value - low)) / (high - low) : 50);
+    const line = h("div", { class: "line", role: "img", "aria-label": summary }, h("div", { class: "axis" }));
+    if (band.length && band.every(known)) {
+      const [left, right] = band.map(place);
+      line.append(h("div", { class: "band", style: `left:${left}%;width:${right - left}%` }));
+    }
+    for (const [kind, value, name, side] of marks.filter((mark) => known(mark[1]))) {
+      const at = place(value);
+      line.append(h("div", { class: `mark ${kind}`, style: `left:${at}%`, title: side ? null : name }, h("i")));
+      // shifted by the same share of its own width, a name never leaves the line
+      const shifted = `left:${at}%;transform:translateX(-${at}%)`;
+      if (side) line.append(h("span", { class: `name ${side}`, style: shifted }, name));
+    }
+    return line;
+  }
+
+  function showLabels(row) {
+    const inside = row.labels.map((label) => inSet(label, target()));
+    const unlisted = sizeOf(row) - inside.filter(Boolean).length;
+    const rest = unlisted > 0 ? `, ${whole(unlisted)} not listed` : "";
+    const most = Math.max(...row.labels.map((label) => label.probability));
+    const kind = (label) => `dot ${inSet(label, headline.target) ? "full" : ""} ${label.truth ? "truth" : ""}`;
+    const global = `global ${number(row.global, 4)}`;
+    const local = `local ${number(row.threshold, 4)}`;
+    $("row-scores").replaceChildren(numberLine(`Thresholds: ${local}, ${global}. The table of labels has the scores.`, [
+      ...row.labels.map((label) => [kind(label), label.score, `${label.name}: ${number(label.score, 4)}`]),
+      ["global", row.global, global, "above"], ["local", row.threshold, local, "below"],
+    ]));
+    $("row-labels").replaceChildren(table(
+      `The set at target ${level(target())} has ${labels(sizeOf(row))}${rest}`,
+      ["Label", "Probability", "Score", "p-value", "In the set"],
+      row.labels.map((label, at) => [tagged(label.name, label.truth && "truth"), bar(label.probability, most),
+        score(label.score), share(label.p), inside[at] ? "✓ in" : "out"]),
+      { kind: "full marked", left: ["Probability"], rowClass: (at) => (inside[at] ? "in" : "out") }));
+  }
+
+  function showInterval(row) {
+    const prediction = `prediction ${number(row.prediction, 4)}`;
+    const truth = `truth ${number(row.truth_value, 4)}`;
+    const ends = `Interval from ${known(row.lower) ? number(row.lower, 4) : "−∞"} to `
+      + `${known(row.upper) ? number(row.upper, 4) : "+∞"}, ${prediction}.`;
+    $("row-interval").replaceChildren(numberLine(`${ends} The ${truth}.`, [
+      ...row.neighbors.map((one) => ["tick", parseFloat(one.label), `neighbor ${one.row}: ${one.label}`]),
+      ["dot full", row.prediction, prediction, "below"], ["dot full truth", row.truth_value, truth, "above"],
+    ], [row.lower, row.upper]), h("p", {}, ends));
+  }
+
+  function showNeighbors(row) {
+    const what = classification ? "Label" : "Target";
+    const most = Math.max(...row.neighbors.map((one) => one.weight));
+    const pictures = row.neighbors.some((one) => one.image) ? ["Image"] : [];
+    const cells = (one) => [String(one.row),
+      ...pictures.map(() => image(one.image, "thumb", `Row ${one.row}`) ?? "–"),
+      tagged(one.label, classification && one.label === row.truth && "truth"), score(one.score), bar(one.weight, most),
+      number(one.distance, 4)];
+    $("row-neighbors").replaceChildren(table("Nearest calibration rows",
+      ["Row", ...pictures, what, "Score", "Weight", "Distance"], row.neighbors.map(cells),
+      { kind: "full", left: ["Image", "Label", "Weight"] }));
+  }
+
+  // Returns the sentence for the live region.
+  function showRow() {
+    const row = explorer.rows[state.chosen];
+    const [mark, word] = covered(row) ? ["✓", "Covered"] : ["✗", "Missed"];
+    const at = classification ? target() : headline.target; // intervals are given at one target only
+    const verdict = `${word} at target ${level(at)}: the ${classification ? "set" : "interval"} has ${sizeWords(row)}.`;
+    $("row-image").replaceChildren(image(row.image, "picture", `Test row ${row.row}`) ?? "");
+    $("row-image").hidden = !row.image;
+    $("row-title").textContent = `Row ${row.row}: ${row.truth}`;
+    $("row-verdict").textContent = `${mark} ${verdict}`;
+    $("row-thresholds").replaceChildren("Local threshold ", score(row.threshold), `, global ${number(row.global, 4)} `
+      + `(at target ${level(headline.target)}). The neighbors count as ${number(row.effective)} of equal weight.`);
+    if (classification) showLabels(row);
+    else showInterval(row);
+    showNeighbors(row);
+    $("explorer-output").textContent = `Target ${level(target())}: ${sizeWords(row)}, ${word.toLowerCase()}`;
+    return `Row ${row.row}, truth ${row.truth}. ${verdict}`;
+  }
+
+  // With `keep`, the present row stays listed when the slider takes it out of the filter: nothing jumps.
+  function listRows(keep) {
+    const query = $("filter").value.trim().toLowerCase().replace(/^row\s+/, "");
+    const chip = document.querySelector("#chips input:checked").value;
+    const fits = (row) => row.truth.toLowerCase().includes(query) || String(row.row).startsWith(query);
+    const found = CHIPS[chip][1](explorer.rows.filter(fits));
+    const present = explorer.rows[state.chosen];
+    const listed = keep && !found.includes(present) ? [present, ...found] : found;
+    $("rows").replaceChildren(...listed.map((row) => h("option", { value: explorer.rows.indexOf(row) },
+      `${row.row} · ${row.truth} · ${sizeWords(row)} · ${covered(row) ? "covered" : "missed"}`)));
+    $("matches").textContent = found.length ? `(${found.length} of ${explorer.rows.length})` : "(none matches)";
+    if (listed.length && !listed.includes(present)) state.chosen = explorer.rows.indexOf(listed[0]);
+    $("rows").value = state.chosen;
+  }
+
+  function showExplorer(moveRing) {
+    const show = () => { $("live").textContent = showRow(); };
+    const choose = (index) => {
+      state.chosen = index;
+      $("rows").value = index;
+      show();
+      moveRing();
+    };
+    const relist = () => { listRows(false); choose(state.chosen); };
+    const step = (move) => {
+      const options = [...$("rows").options].map((option) => Number(option.value));
+      const at = move(options.indexOf(state.chosen), options.length);
+      if (options.length) choose(options[(at + options.length) % options.length]);
+    };
+    $("chips").append(...Object.entries(CHIPS).map(([value, [name]]) => h("label", { class: "chip" },
+      h("input", { type: "radio", name: "chip", value, checked: value === "all" }), h("span", {}, name))));
+    $("chips").addEventListener("change", relist);
+    $("filter").addEventListener("input", relist);
+    $("rows").addEventListener("change", () => choose(Number($("rows").value)));
+    $("previous").addEventListener("click", () => step((at) => at - 1));
+    $("next").addEventListener("click", () => step((at) => at + 1));
+    $("random").addEventListener("click", () => step((at, count) => at + 1 + Math.floor(Math.random() * (count - 1))));
+    $("explorer-slider").hidden = !classification || targets.length < 2;
+    followers.push((mover) => {
+      listRows(mover !== null);
+      if (mover === $("explorer-target")) show();
+      else showRow();
+    });
+  }
+
+  // Diagnosis ---------------------------------------------------------------------------------------------------------
+
+  function showDiagnosis({ rows, theory }) {
+    const text = (row) => row.map((value) => (typeof value === "number" ? number(value, 4) : value ?? "–"));
+    const fill = (id, caption, columns, given) =>
+      $(id).append(table(caption, columns, given.map(text), { kind: "full text", left: columns }));
+    fill("diagnosis-rows", "What the rows say", ["Quantity", "Value", "Note"], rows);
+    if (!theory) return;
+    $("theory").hidden = false;
+    fill("theory-rows", "What the theory says of these rows", theory.columns, theory.rows);
+    $("theory-notes").append(...(theory.notes ?? []).map((note) => h("li", {}, note)));
+  }
+
+  // Theme and start ---------------------------------------------------------------------------------------------------
+
+  function connectTheme() {
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    const { dataset } = document.documentElement;
+    const dark = () => (dataset.theme ? dataset.theme === "dark" : system.matches);
+    const use = (theme) => {
+      if (theme) dataset.theme = theme;
+      else delete dataset.theme;
+      $("theme").setAttribute("aria-pressed", String(dark()));
+      readColors();
+      for (const plot of plots.keys()) paint(plot);
+    };
+    let before;
+    $("theme").addEventListener("click", () => use(dark() ? "light" : "dark"));
+    system.addEventListener("change", () => use(dataset.theme));
+    addEventListener("beforeprint", () => { before = dataset.theme; use("light"); }); // paper is white
+    addEventListener("afterprint", () => use(before));
+    use(null);
+  }
+
+  function section(id, content, show) {
+    if (!content) return null;
+    $(id).hidden = false;
+    $("links").append(h("li", {}, h("a", { href: `#${id}` }, $(id).querySelector("h2").dataset.short)));
+    return show(content);
+  }
+
+  showWords();
+  section("headline", headline, showHeadline);
+  section("sizes", data.sizes, showSizes);
+  section("curve", curve, showCurve);
+  section("evenness", (data.tenths || data.classes) && data, showEvenness);
+  section("frontier", data.frontier, showFrontier);
+  const moveRing = section("map", data.map, showMap) ?? (() => null);
+  section("explorer", explorer?.rows.length, () => showExplorer(moveRing));
+  section("diagnosis", data.diagnosis, showDiagnosis);
+  connectSliders();
+  connectTheme();
+})();

@@ -1,0 +1,206 @@
+"""Everything that candidates share, made once: fitted parts, scores of the tuning rows, neighbor lists, folds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from vicinal._arrays import Floats, Ints, Reals
+from vicinal.errors import Incompatible
+from vicinal.localizers import Localizer
+from vicinal.maps import RepresentationMap, mapped
+from vicinal.metrics import quantile_numbers
+from vicinal.neighbors.lists import NeighborLists
+from vicinal.outputs import ClassificationOutputs, RegressionOutputs
+from vicinal.probabilities import ProbabilityModel
+from vicinal.probabilities.base import checked_probabilities, plain_probabilities
+from vicinal.quantiles import Coverage, order
+from vicinal.scales import NeighborScales
+from vicinal.scores import AbsoluteResidual, ClassificationScore, RegressionScore, ScaledResidual, Score
+from vicinal.scores.classification import row_maxima
+from vicinal.scores.uniforms import row_uniforms
+from vicinal.scoring import check_fitted_apart, natural_score
+from vicinal.tuning.judging import Judge, ScoredLabels, ScoredTask, ScoredValues
+from vicinal.tuning.space import ProbabilityPlan, Space
+
+CACHED_BYTES = 2**27
+"""Scores of all labels that are kept at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One way to get scores: a score and the probabilities it reads."""
+
+    score: Score
+    probabilities: ProbabilityModel | None
+    number: int  # which of the probabilities
+
+
+class Scores(Protocol):
+    """The scores of the tuning rows, from any source."""
+
+    sources: list[Source]
+    bytes_each: int
+
+    def of(self, source: Source) -> ScoredTask:
+        """Return the rows scored."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhoods:
+    """A map, and every row's neighbors under it."""
+
+    representation: RepresentationMap | None
+    lists: NeighborLists
+    localizers: list[Localizer]
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What a search asks for candidates."""
+
+    judge: Judge
+    scores: Scores
+    neighborhoods: list[Neighborhoods]
+    space: Space
+    kept: OrderedDict[tuple[Score, int], ScoredTask] = field(default_factory=OrderedDict)
+
+    @property
+    def block(self) -> int:
+        """How many sources' scores may be kept at a time."""
+        return max(1, CACHED_BYTES // self.scores.bytes_each)
+
+    def scored(self, source: Source) -> ScoredTask:
+        """Return the rows scored, from the few that are kept or anew."""
+        key = (source.score, source.number)
+        if key not in self.kept:
+            while len(self.kept) >= self.block:
+                self.kept.popitem(last=False)
+            self.kept[key] = self.scores.of(source)
+        self.kept.move_to_end(key)
+        return self.kept[key]
+
+
+class LabelScores:
+    """Scores of a classifier's tuning rows."""
+
+    def __init__(
+        self, outputs: ClassificationOutputs, labels: Ints, judged: Ints, space: Space, coverage: Coverage
+    ) -> None:
+        self.outputs, self.labels = outputs[judged], labels[judged]
+        self.bytes_each = 8 * len(judged) * outputs.n_classes
+        self.rows: list[Reals] = []
+        self.tenths: list[Ints] = []
+        self.sources: list[Source] = []
+        for number, plan in enumerate(space.probability_plans(represented=outputs.representations is not None)):
+            model, found = fitted_probabilities(plan, outputs, labels)
+            self.rows.append(found[judged])
+            self.tenths.append(quantile_numbers(row_maxima(self.rows[-1]).astype(np.float64), 10))
+            free = _free_ranks(self.rows[-1], self.labels, coverage)
+            self.sources += [Source(score, model, number) for score in space.scores(free)]
+        if not self.sources:
+            msg = "a classifier needs classification scores such as LAC() in nonconformity; got regression scores only."
+            raise Incompatible(msg)
+
+    def of(self, source: Source) -> ScoredLabels:
+        """Return the rows scored."""
+        score, rows = source.score, self.rows[source.number]
+        assert isinstance(score, ClassificationScore)  # noqa: S101  by construction
+        uniforms = row_uniforms(self.outputs, score.seed)
+        found = score.of_all(rows, uniforms)
+        own = found[np.arange(len(rows)), self.labels]
+        found.sort(axis=1)
+        return ScoredLabels(own, found, self.tenths[source.number], self.labels)
+
+
+class ValueScores:
+    """Scores of a regression's tuning rows."""
+
+    def __init__(self, outputs: RegressionOutputs, targets: Floats, judged: Ints, space: Space) -> None:
+        self.bytes_each = 8 * len(judged)
+        self.targets = targets[judged]
+        self.prepared: list[RegressionOutputs] = []
+        self.sources: list[Source] = []
+        for score, own in fitted_residuals(space, outputs, targets):
+            self.sources.append(Source(score, None, len(self.prepared)))
+            self.prepared.append((score.prepared_own(outputs) if own else score.prepared(outputs))[judged])
+
+    def of(self, source: Source) -> ScoredValues:
+        """Return the rows scored."""
+        score, outputs = source.score, self.prepared[source.number]
+        assert isinstance(score, RegressionScore)  # noqa: S101  by construction
+        tenths = quantile_numbers(score.center(outputs), 10)
+        return ScoredValues(score.of_values(outputs, self.targets), tenths, outputs, score)
+
+
+def fitted_probabilities(
+    plan: ProbabilityPlan, outputs: ClassificationOutputs, labels: Ints
+) -> tuple[ProbabilityModel | None, Reals]:
+    """Return the fitted model and the probabilities of the tuning rows as if each had not been there."""
+    if plan is None:
+        return None, plain_probabilities(outputs)
+    if isinstance(plan, ProbabilityModel):
+        check_fitted_apart(outputs, plan, plan.remembered)
+        return plan, checked_probabilities(outputs, plan)
+    model = plan(outputs, labels)
+    if not isinstance(model, ProbabilityModel):
+        msg = f"probabilities must be fits that return a probability model; {plan!r} returned {model!r}."
+        raise Incompatible(msg)
+    return model, model.of_own(outputs)
+
+
+def fitted_residuals(space: Space, outputs: RegressionOutputs, targets: Floats) -> list[tuple[RegressionScore, bool]]:
+    """Return the scores to try, and for each whether a part of it was fitted on these rows."""
+    if space.nonconformity is not None:
+        found = [score for score in space.nonconformity if isinstance(score, RegressionScore)]
+        if not found:
+            msg = "a regression needs scores such as AbsoluteResidual() in nonconformity; got classification scores."
+            raise Incompatible(msg)
+        for score in found:
+            score.check(outputs)
+            check_fitted_apart(outputs, score, score.remembered)
+        return [(score, False) for score in found]
+    natural = natural_score(outputs)
+    assert isinstance(natural, RegressionScore)  # noqa: S101  the outputs are a regression's
+    if outputs.predictions is None:
+        return [(natural, False)]
+    scores: list[tuple[RegressionScore, bool]] = [(AbsoluteResidual(), False)]
+    if outputs.scales is not None:
+        scores.append((natural, False))
+    if outputs.representations is not None and np.any(targets != outputs.predictions):
+        scores.append((ScaledResidual(NeighborScales.fit(outputs, targets)), True))
+    return scores
+
+
+def neighborhoods(
+    space: Space,
+    fitting: ClassificationOutputs | RegressionOutputs,
+    judged: Ints,
+    judge: Judge,
+    advance: Callable[[str], None],
+) -> list[Neighborhoods]:
+    """Return every map, fitted on all rows, with the neighbors of the judged ones; none without representations."""
+    if fitting.representations is None:
+        return []
+    space.most_neighbors(int(judge.calibrating.min()) - 1)  # refuses more neighbors than the smallest fold leaves
+    most = space.most_neighbors(int(judge.calibrating.max()) - 1)
+    found = []
+    for plan in space.maps():
+        advance(f"neighbors, representation {'as given' if plan is None else plan!r}")
+        representation = None if plan is None else plan.fit(fitting)
+        rows = mapped(fitting[judged], representation, "a neighborhood")
+        lists = NeighborLists.among(rows, most, judge.folds)
+        found.append(Neighborhoods(representation, lists, space.localizers(lists)))
+    return found
+
+
+def _free_ranks(rows: Reals, labels: Ints, coverage: Coverage) -> int:
+    """Return the rank within which the coverage asked for finds its labels: the m-th smallest rank of a label."""
+    own = rows[np.arange(len(rows)), labels][:, None]
+    earlier = np.arange(rows.shape[1]) < labels[:, None]
+    ranks = 1 + np.sum((rows > own) | ((rows == own) & earlier), axis=1)
+    return int(np.sort(ranks)[order(coverage, len(ranks)) - 1])

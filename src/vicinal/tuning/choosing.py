@@ -1,0 +1,196 @@
+"""The front door of tuning: cut folds, fit parts, judge candidates, choose one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from tqdm import tqdm
+
+from vicinal._arrays import Floats, Ints, as_labels, as_targets, seed_number, whole_number
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.localizers import Localizer
+from vicinal.maps import RepresentationMap
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
+from vicinal.quantiles import Coverage, exact_coverage, rows_needed
+from vicinal.tuning.bench import Bench, LabelScores, Scores, Source, ValueScores, neighborhoods
+from vicinal.tuning.judging import Judge, Judged, standard_error
+from vicinal.tuning.objectives import MeanSize, Objective
+from vicinal.tuning.report import Candidate, TuningReport
+from vicinal.tuning.searches import Grid, Search
+from vicinal.tuning.space import EVERYONE
+
+LEAST_ROWS = 30
+"""Tuning rows below which nothing can be learned."""
+
+
+def tune(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = 0.9,
+    *,
+    objective: Objective | None = None,
+    search: Search | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    most_rows: int = 6000,
+    progress: bool = True,
+) -> TuningReport:
+    """Choose score, neighborhood, probabilities and representation on rows that are not calibration rows.
+
+    The rows are cut into `folds`; each is judged by calibrating on the others, as `LeaveOneOut` does. Without an
+    `objective`: the smallest mean size. Without a `search`: the whole default space. Having no neighborhood is always a
+    candidate, and wins unless a neighborhood is better by more than one standard error of the difference. Of more than
+    `most_rows`, that many are drawn to judge on; parts are fitted on all. The bar shows on a terminal only.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()[:600]
+    >>> few = vc.Space(nonconformity=[vc.LAC()], shares=(0.1,), multiples=(0.2,))
+    >>> best = vc.tune(data.outputs, data.labels, 0.9, search=vc.Grid(few))
+    >>> sorted(best.settings)
+    ['localizer', 'nonconformity', 'probabilities', 'representation']
+    """
+    exact_coverage(coverage)
+    aim = MeanSize() if objective is None else objective
+    walk = Grid() if search is None else search
+    _check_kinds(outputs, aim, walk)
+    rows = _judged_rows(len(outputs), coverage, folds, most_rows, seed)
+    judge = Judge(_cut(len(rows), folds, seed), coverage)
+    bar = tqdm(desc="tune", unit="candidate", disable=None if progress else True)
+    try:
+        scores, notes = _scores(outputs, targets, rows, walk, coverage, bar.set_description)
+        near = neighborhoods(walk.space, outputs, rows, judge, bar.set_description)  # type: ignore[arg-type]
+        bench = Bench(judge, scores, near, walk.space)
+        bar.reset(total=len(scores.sources) + walk.count(bench))
+        bar.set_description("tune")
+        candidates, everyone = _all_judged(bench, walk, aim, bar.update)
+    finally:
+        bar.close()
+    if not near:
+        notes.append("The outputs have no representations, so no neighborhood was tried.")
+    ordered = tuple(sorted(candidates, key=lambda one: one.size))
+    winner, sentence = chosen(ordered, everyone, aim)
+    numbers = float(exact_coverage(coverage)), len(rows), int(folds)
+    return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers)
+
+
+def chosen(candidates: tuple[Candidate, ...], everyone: Candidate, objective: Objective) -> tuple[Candidate, str]:
+    """Return the winner and why; `candidates` ascend in size."""
+    best = min(candidates, key=lambda one: (one.excess, one.size))
+    if best.excess > 0:
+        words = f"No candidate keeps {objective}; {best.name} comes closest, {best.excess:.3f} beyond it."
+        return best, words
+    if best.everyone:
+        return best, f"No neighborhood is smaller than {best.name}, which has none."
+    if everyone.excess > 0:
+        return best, f"{best.name} is the smallest that keeps {objective}; without a neighborhood none does."
+    error = f"{best.saving:.3g} +- {best.saving_error:.2g}"
+    if best.saving <= best.saving_error:
+        words = f"{best.name} saves {error}, no more than its standard error: {everyone.name} wins the tie."
+        return everyone, words
+    return best, f"{best.name} saves {error} over {everyone.name}, the best without a neighborhood."
+
+
+def _all_judged(
+    bench: Bench, search: Search, objective: Objective, advance: Callable[[int], object]
+) -> tuple[list[Candidate], Candidate]:
+    """Judge everyone's candidates first, so that neighborhoods can be compared with the best of them, row by row."""
+
+    def candidate(
+        source: Source, localizer: Localizer, representation: RepresentationMap | None, judged: Judged, base: Judged
+    ) -> Candidate:
+        advance(1)
+        return Candidate(
+            source.score,
+            localizer,
+            source.probabilities,
+            representation,
+            target=judged.target,
+            coverage=judged.coverage,
+            size=judged.size,
+            standard_error=judged.standard_error,
+            worst_tenth=judged.worst_tenth,
+            class_gap=judged.class_gap,
+            saving=base.size - judged.size,
+            saving_error=standard_error(judged.influence - base.influence),
+            excess=objective.excess(judged),
+        )
+
+    plain = [(source, bench.judge.everyone(bench.scored(source))) for source in bench.scores.sources]
+    _, base = min(plain, key=lambda pair: (objective.excess(pair[1]), pair[1].size))
+    candidates = [candidate(source, EVERYONE, None, judged, base) for source, judged in plain]
+    everyone = min(candidates, key=lambda one: (one.excess, one.size))
+    for source, near, localizer, judged in search.run(bench, objective):
+        candidates.append(candidate(source, localizer, near.representation, judged, base))
+    return candidates, everyone
+
+
+def _scores(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    rows: Ints,
+    search: Search,
+    coverage: Coverage,
+    advance: Callable[[str], None],
+) -> tuple[Scores, list[str]]:
+    """Fit what gives scores, and say what to know about the targets."""
+    advance("fitting on the tuning rows")
+    if isinstance(outputs, RegressionOutputs):
+        values: Floats = as_targets(targets, len(outputs))
+        return ValueScores(outputs, values, rows, search.space), []
+    classified = as_classification(outputs)
+    labels = as_labels(targets, len(outputs), classified.n_classes, classified.class_names)
+    absent = classified.n_classes - len(np.unique(labels))
+    notes = []
+    if absent:
+        notes.append(
+            f"{absent} of {classified.n_classes} classes have no tuning row: neighbors never vote for them, and gaps "
+            "between classes are measured without them."
+        )
+    return LabelScores(classified, labels, rows, search.space, coverage), notes
+
+
+def _judged_rows(n: int, coverage: Coverage, folds: int, most_rows: int, seed: int) -> Ints:
+    """Return which rows judge, ascending; refuse too few."""
+    whole_number("folds", folds, least=2, most=100)
+    whole_number("most_rows", most_rows, least=LEAST_ROWS)
+    needed = tuning_rows_needed(coverage, folds)
+    if n < needed:
+        msg = (
+            f"tuning at coverage {coverage!s} in {folds} folds needs at least {needed} rows; got {n}. "
+            "Add rows, or calibrate with a localizer of your own choice."
+        )
+        raise TooFewRows(msg, rows=n, needed=needed)
+    drawn = np.random.default_rng([seed_number("seed", seed), 1]).permutation(n)
+    return np.sort(drawn[: int(most_rows)])
+
+
+def tuning_rows_needed(coverage: Coverage, folds: int = 5) -> int:
+    """Return how many rows it takes for the rows outside a fold to calibrate at this coverage.
+
+    Examples
+    --------
+    >>> tuning_rows_needed(0.9), tuning_rows_needed(0.99)
+    (30, 126)
+    """
+    return max(LEAST_ROWS, -(-(rows_needed(coverage) + 1) * folds // (folds - 1)) + 1)
+
+
+def _cut(n: int, folds: int, seed: int) -> Ints:
+    """Return the fold of each row: folds of equal size, drawn without a look at the rows."""
+    return np.random.default_rng([seed, 2]).permutation(n) % folds
+
+
+def _check_kinds(outputs: ModelOutputs, objective: Objective, search: Search) -> None:
+    if not isinstance(outputs, (ClassificationOutputs, RegressionOutputs)):
+        msg = f"tune needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
+        raise Incompatible(msg)
+    if not isinstance(objective, Objective):
+        msg = f"objective must be MeanSize(), DecileGap(...), ClassGap(...) or None; got {objective!r}."
+        raise Incompatible(msg)
+    if not isinstance(search, Search):
+        msg = f"search must be Grid(...), Bayesian(...) or None; got {search!r}."
+        raise Incompatible(msg)

@@ -1,0 +1,167 @@
+"""What tuning found: every candidate with its error, the winner and why, and the frontier of size and evenness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vicinal.localizers import Exponential, Localizer
+from vicinal.maps import Identity, RepresentationMap
+from vicinal.probabilities import NeighborVotes, ProbabilityModel, TemperatureScaling
+from vicinal.scores import APS, LAC, RAPS, NeverEmpty, ScaledResidual, Score
+from vicinal.tuning.objectives import Objective
+
+Settings = dict[str, Any]
+
+SHOWN = 10
+"""Candidates that the table shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One combination of parts, and what it did on rows that its calibration had not seen."""
+
+    nonconformity: Score
+    localizer: Localizer
+    probabilities: ProbabilityModel | None
+    representation: RepresentationMap | None
+    target: float
+    coverage: float
+    size: float  # mean number of labels, or mean length
+    standard_error: float  # of the size at the target coverage
+    worst_tenth: float | None
+    class_gap: float | None
+    saving: float  # how much smaller than the best candidate without a neighborhood; 0 for that one
+    saving_error: float
+    excess: float  # how far beyond the objective's bound
+
+    @property
+    def settings(self) -> Settings:
+        """The parts, as `calibrate` takes them."""
+        names = ("nonconformity", "localizer", "probabilities", "representation")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def everyone(self) -> bool:
+        """Whether there is no neighborhood."""
+        return not self.localizer.needs_distances()
+
+    @property
+    def name(self) -> str:
+        """The parts in a few words."""
+        return ", ".join(filter(None, described(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class TuningReport:
+    """All candidates, ascending in size, and the one to use; `str` prints a table."""
+
+    candidates: tuple[Candidate, ...]
+    winner: Candidate
+    everyone: Candidate  # the best without a neighborhood
+    sentence: str  # why the winner won
+    notes: tuple[str, ...]  # what to know about the rows
+    objective: Objective
+    coverage: float
+    rows: int
+    folds: int
+
+    @property
+    def settings(self) -> Settings:
+        """The winner's parts: `calibrate(outputs, targets, coverage, **report.settings)`."""
+        return self.winner.settings
+
+    @property
+    def met(self) -> bool:
+        """Whether any candidate keeps the objective's bound."""
+        return self.winner.excess == 0
+
+    @property
+    def frontier(self) -> tuple[Candidate, ...]:
+        """The candidates that no other beats both in size and in the coverage of its worst tenth, ascending in size."""
+        found: list[Candidate] = []
+        best = -np.inf
+        for candidate in self.candidates:
+            if candidate.worst_tenth is not None and candidate.worst_tenth > best:
+                found.append(candidate)
+                best = candidate.worst_tenth
+        return tuple(found)
+
+    def __str__(self) -> str:
+        first = [one for one in self.candidates if one.excess == 0] or list(self.candidates)
+        shown = list(dict.fromkeys([self.winner, self.everyone, *first[:SHOWN]]))
+        lines = [
+            f"{len(self.candidates)} candidates on {self.rows} rows in {self.folds} folds, coverage {self.coverage:g}, "
+            f"{self.objective}",
+            _table(sorted(shown, key=lambda one: one.size), self),
+            self.sentence,
+            *self.notes,
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"TuningReport({len(self.candidates)} candidates, winner: {self.winner.name})"
+
+
+def described(candidate: Candidate) -> tuple[str, str, str, str]:
+    """Return score, neighborhood, probabilities and representation in a few words each."""
+    return (
+        score_words(candidate.nonconformity),
+        localizer_words(candidate.localizer),
+        probability_words(candidate.probabilities),
+        "" if candidate.everyone else map_words(candidate.representation),
+    )
+
+
+def score_words(score: Score) -> str:
+    """Return a score without what is the same in all."""
+    if isinstance(score, NeverEmpty):
+        return f"NeverEmpty({score_words(score.score)})"
+    if isinstance(score, RAPS):
+        return f"RAPS({score.rank_penalty:g}, {score.free_ranks})"
+    if isinstance(score, (LAC, APS)):
+        return type(score).__name__
+    if isinstance(score, ScaledResidual) and score.scale is not None:
+        return f"ScaledResidual({type(score.scale).__name__})"
+    return repr(score).removesuffix("()").replace("(scale=None)", "")
+
+
+def localizer_words(localizer: Localizer) -> str:
+    """Return a neighborhood in a few words."""
+    if not localizer.needs_distances():
+        return "everyone"
+    count = getattr(localizer, "n_neighbors", None)
+    share = "all" if count is None else f"{count:.3g}"
+    if isinstance(localizer, Exponential):
+        return f"Exponential({share}, {localizer.bandwidth:.3g})"
+    return f"{type(localizer).__name__}({share})"
+
+
+def probability_words(probabilities: ProbabilityModel | None) -> str:
+    """Return a probability model in a word."""
+    if probabilities is None:
+        return "as given"
+    known = {TemperatureScaling: "temperature", NeighborVotes: "votes"}
+    return known.get(type(probabilities), type(probabilities).__name__)
+
+
+def map_words(representation: RepresentationMap | None) -> str:
+    """Return a map in a word."""
+    return "as given" if representation is None or isinstance(representation, Identity) else repr(representation)
+
+
+def _table(shown: list[Candidate], report: TuningReport) -> str:
+    heads = ("", "size", "+-", "coverage", "worst tenth", "score", "neighborhood", "probabilities", "representation")
+    rows = [heads]
+    for one in shown:
+        mark = "*" if one is report.winner else "e" if one is report.everyone else ""
+        worst = "" if one.worst_tenth is None else f"{one.worst_tenth:.3f}"
+        rows.append(
+            (mark, f"{one.size:.4g}", f"{one.standard_error:.2g}", f"{one.coverage:.3f}", worst, *described(one))
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
