@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vicinal import datasets as datasets
     from vicinal import errors as errors
+    from vicinal import reporting as reporting
     from vicinal.calibrating import calibrate as calibrate
     from vicinal.calibration import Exact as Exact
     from vicinal.calibration import Guarantee as Guarantee
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from vicinal.calibration import PaperLiteral as PaperLiteral
     from vicinal.calibration import Split as Split
     from vicinal.calibration import SplitReference as SplitReference
+    from vicinal.diagnostics import Diagnosis as Diagnosis
+    from vicinal.diagnostics import diagnose as diagnose
     from vicinal.errors import Incompatible as Incompatible
     from vicinal.errors import InvalidLevel as InvalidLevel
     from vicinal.errors import InvalidValue as InvalidValue
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from vicinal.probabilities import TemperatureScaling as TemperatureScaling
     from vicinal.regions import PredictionIntervals as PredictionIntervals
     from vicinal.regions import PredictionSets as PredictionSets
+    from vicinal.reporting import report as report
     from vicinal.scales import NeighborScales as NeighborScales
     from vicinal.scores import APS as APS
     from vicinal.scores import CQR as CQR
@@ -82,6 +86,7 @@ _HOMES = {
     "ClassGap": "tuning",
     "ClassificationOutputs": "outputs",
     "DecileGap": "tuning",
+    "Diagnosis": "diagnostics",
     "Evaluation": "metrics",
     "Exact": "calibration",
     "ExactSearch": "neighbors",
@@ -125,12 +130,14 @@ _HOMES = {
     "UnitLength": "maps",
     "VicinalError": "errors",
     "calibrate": "calibrating",
+    "diagnose": "diagnostics",
     "evaluate": "metrics",
     "naive_sets": "naive",
+    "report": "reporting",
     "split_rows": "splitting",
     "tune": "tuning",
 }
-_MODULES = ("datasets", "errors")
+_MODULES = ("datasets", "errors", "reporting")
 
 __all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604  a tested list
 

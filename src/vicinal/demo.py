@@ -1,10 +1,11 @@
-"""The demonstration: naive, Split and neighborhood sets side by side on the bundled rows."""
+"""The demonstration: naive, Split, neighborhood and tuned sets side by side on the bundled rows."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +23,13 @@ from vicinal.quantiles import Coverage, exact_coverage
 from vicinal.regions import PredictionSets
 from vicinal.scores import APS, LAC, RAPS, ClassificationScore, NeverEmpty
 from vicinal.splitting import split_rows
+from vicinal.tuning import DecileGap, MeanSize, Objective, TuningReport, tune
 
-PARTS = {"calibration": 1500, "scaling": 500, "test": 2000}
+PARTS = {"calibration": 1500, "tuning": 1000, "test": 1500}
 NEAR = Exponential(n_neighbors=200, bandwidth=2.0)
 TARGETS = (0.8, 0.85, 0.9, 0.95, 0.98)
 
+NAIVE = "naive, uncalibrated"
 COMPARED: Mapping[str, tuple[ClassificationScore, Method]] = {
     "Split, LAC": (LAC(), Split()),
     "Split, APS": (APS(), Split()),
@@ -36,16 +39,27 @@ COMPARED: Mapping[str, tuple[ClassificationScore, Method]] = {
     "Exact, NeverEmpty(APS)": (NeverEmpty(APS()), Exact()),
     "Exact, NeverEmpty(RAPS)": (NeverEmpty(RAPS(rank_penalty=0.01, free_ranks=5)), Exact()),
 }
-NAIVE = "naive, uncalibrated"
+EVEN = "tuned, even"
+OBJECTIVES: Mapping[str, Objective] = {"tuned, smallest": MeanSize(), EVEN: DecileGap(at_most=0.08)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A tuned predictor, how it was chosen, and the rows it was tested on."""
+
+    predictor: SetPredictor
+    tuning: TuningReport
+    test: LabeledOutputs
+
+
+@dataclass(frozen=True, eq=False)
 class DemoResult:
     """Everything the demonstration shows."""
 
     evaluations: dict[str, Evaluation]
     seconds: dict[str, float]  # calibrating and predicting, for one split
     curves: dict[str, list[Evaluation]]
+    tuned: dict[str, Tuned]  # in the first split
     parts: str
     seed: int
     splits: int
@@ -53,34 +67,39 @@ class DemoResult:
 
 
 def run_demo(coverage: Coverage, seed: int, splits: int, advance: Callable[[str, int, int], None]) -> DemoResult:
-    """Cut the bundled rows `splits` times; in each, fit the temperature, calibrate, and predict with every method.
+    """Cut the bundled rows `splits` times; in each, tune, calibrate, and predict with every method.
 
     `advance` is told the name of each step, its number and the number of all.
     """
     exact_coverage(coverage)
     whole_number("splits", splits, least=1)
     data = load_cifar100_resnet18()
-    targets = [coverage, *TARGETS]
-    answers: dict[str, list[list[PredictionSets]]] = {name: [] for name in (NAIVE, *COMPARED)}
-    seconds = dict.fromkeys(answers, 0.0)
+    names = [NAIVE, *COMPARED, *OBJECTIVES]
+    answers: dict[str, list[list[PredictionSets]]] = {name: [] for name in names}
+    seconds: dict[str, float] = {}
     labels: list[Ints] = []
+    tuned: dict[str, Tuned] = {}
     promised = ""
     for split in range(splits):
         cut = split_rows(len(data.labels), PARTS, seed + split)
-        calibration, scaling_rows, test = (data[cut[name]] for name in PARTS)
-        scaling = TemperatureScaling.fit(scaling_rows.outputs, scaling_rows.labels)
+        calibration, tuning, test = (data[cut[name]] for name in PARTS)
         labels.append(test.labels)
-        naive_sets(test.outputs[:2], coverage, scaling)  # compile first, as below
-        started = time.perf_counter()
-        naive = [naive_sets(test.outputs, target, scaling) for target in targets]
-        seconds[NAIVE] = (time.perf_counter() - started) / len(targets)
-        answers[NAIVE].append(naive)
-        for number, (name, (score, method)) in enumerate(COMPARED.items()):
-            advance(name, split * len(COMPARED) + number, splits * len(COMPARED))
-            predictor, sets, seconds[name] = _timed(calibration, test.outputs, coverage, score, method, scaling)
-            others = [predictor.at(target).predict(test.outputs) for target in TARGETS]
-            answers[name].append([sets, *others])
-            promised = str(predictor.guarantee) if score == LAC() and method == Exact() else promised
+        scaling = TemperatureScaling.fit(tuning.outputs, tuning.labels)
+        answers[NAIVE].append([naive_sets(test.outputs, target, scaling) for target in [coverage, *TARGETS]])
+        for number, name in enumerate(names[1:]):
+            advance(name, split * len(names) + number, splits * len(names))
+            settings: dict[str, Any]
+            if name in COMPARED:
+                score, method = COMPARED[name]
+                settings = {"nonconformity": score, "localizer": NEAR, "probabilities": scaling, "method": method}
+            else:
+                best = tune(tuning.outputs, tuning.labels, coverage, objective=OBJECTIVES[name], progress=False)
+                settings = best.settings
+            predictor, answer, seconds[name] = _timed(calibration, test.outputs, coverage, settings)
+            answers[name].append(answer)
+            promised = str(predictor.guarantee) if name == "Exact, LAC" else promised
+            if split == 0 and name in OBJECTIVES:
+                tuned[name] = Tuned(predictor, best, test)
     truth = np.concatenate(labels)
     pooled = {
         name: [evaluate_pooled(sets, truth) for sets in zip(*found, strict=True)] for name, found in answers.items()
@@ -89,6 +108,7 @@ def run_demo(coverage: Coverage, seed: int, splits: int, advance: Callable[[str,
         evaluations={name: found[0] for name, found in pooled.items()},
         seconds=seconds,
         curves={name: found[1:] for name, found in pooled.items()},
+        tuned=tuned,
         parts=", ".join(f"{count} {name}" for name, count in PARTS.items()),
         seed=seed,
         splits=splits,
@@ -114,28 +134,16 @@ def evaluate_pooled(sets: Sequence[PredictionSets], labels: Ints) -> Evaluation:
 
 
 def _timed(
-    rows: LabeledOutputs,
-    test: ClassificationOutputs,
-    coverage: Coverage,
-    score: ClassificationScore,
-    method: Method,
-    scaling: TemperatureScaling,
-) -> tuple[SetPredictor, PredictionSets, float]:
-    """Calibrate and predict, and say how long it took."""
+    rows: LabeledOutputs, test: ClassificationOutputs, coverage: Coverage, settings: dict[str, Any]
+) -> tuple[SetPredictor, list[PredictionSets], float]:
+    """Calibrate and predict, say how long it took, and predict at the other targets too."""
 
     def calibrated() -> SetPredictor:
-        return calibrate(
-            rows.outputs,
-            rows.labels,
-            coverage,
-            nonconformity=score,
-            localizer=NEAR,
-            probabilities=scaling,
-            method=method,
-        )
+        return calibrate(rows.outputs, rows.labels, coverage, **settings)
 
     calibrated().predict(test[:2])  # compile first: the time is about the method, not about the first call
     started = time.perf_counter()
     predictor = calibrated()
     sets = predictor.predict(test)
-    return predictor, sets, time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    return predictor, [sets, *predictor.predict_at(test, TARGETS)], seconds

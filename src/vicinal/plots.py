@@ -19,6 +19,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 LINES = (":", "--", "-", "-.")
 
+BOTH = (("split", COLORS[1], "//"), ("neighborhood", COLORS[0], None))
+"""What is compared, with color and hatching."""
+
 
 def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], path: Path) -> Path:
     """Draw mean size against measured coverage, one line per method, one point per target."""
@@ -67,6 +70,113 @@ def coverage_by_confidence(methods: Mapping[str, Evaluation], path: Path) -> Pat
         axes.set_title("Even coverage is a flat line at the target")
 
     return _saved(draw, path)
+
+
+def static(data: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Draw what a report shows (see `vicinal.reporting.gathered`), one file for each of its plots."""
+    drawn = [
+        size_histogram(data, folder / "sizes.png"),
+        against_target(data, "coverage", folder / "coverage_against_target.png"),
+        against_target(data, "size", folder / "size_against_target.png"),
+        coverage_by_group(data["tenths"], data, folder / "coverage_by_tenth.png"),
+    ]
+    if data["classes"] is not None:
+        drawn.append(coverage_by_group(data["classes"], data, folder / "coverage_by_class.png"))
+    if data["frontier"] is not None:
+        drawn.append(tuning_frontier(data["frontier"], folder / "tuning_frontier.png"))
+    if data["map"] is not None:
+        drawn.append(landscape(data["map"], folder / "map.png"))
+    return drawn
+
+
+def size_histogram(data: Mapping[str, Any], path: Path) -> Path:
+    """Draw how many rows have each size, Split beside neighborhood."""
+    sizes = data["sizes"]
+
+    def draw(axes: Axes) -> None:
+        places = range(len(sizes["values"]))
+        for shift, (name, color, hatch) in zip((-0.2, 0.2), BOTH, strict=True):
+            axes.bar([x + shift for x in places], sizes[name], 0.4, label=name, color=color, hatch=hatch)
+        axes.set_xticks(list(places), sizes["values"], rotation=0 if len(sizes["values"]) <= 16 else 90)  # noqa: PLR2004
+        axes.set_xlabel(f"size ({data['headline']['size_word']})")
+        axes.set_ylabel("test rows")
+        axes.set_title("How large the answers are")
+
+    return _saved(draw, path)
+
+
+def against_target(data: Mapping[str, Any], what: str, path: Path) -> Path:
+    """Draw coverage or mean size against the target, Split beside neighborhood."""
+    curve, headline = data["curve"], data["headline"]
+
+    def draw(axes: Axes) -> None:
+        for (name, color, _), line, marker in zip(BOTH, ("--", "-"), MARKERS, strict=False):
+            axes.plot(curve["targets"], curve[name][what], line, color=color, marker=marker, label=name)
+        if what == "coverage":
+            axes.plot(curve["targets"], curve["targets"], ":", color="0.5", label="what was asked for")
+        axes.axvline(headline["target"], color="0.6", linewidth=1)
+        axes.set_xlabel("target coverage")
+        axes.set_ylabel("coverage" if what == "coverage" else f"mean size ({headline['size_word']})")
+        axes.set_title("Coverage against target" if what == "coverage" else "Mean size against target")
+
+    return _saved(draw, path)
+
+
+def coverage_by_group(groups: Mapping[str, Any], data: Mapping[str, Any], path: Path) -> Path:
+    """Draw the coverage of each group of rows, in ascending order of the neighborhood's where groups are many."""
+    many = len(groups["names"]) > 10  # noqa: PLR2004
+    order = sorted(range(len(groups["names"])), key=lambda at: groups["neighborhood"][at] if many else at)
+
+    def draw(axes: Axes) -> None:
+        for (name, color, _), marker in zip(BOTH, ("s", "o"), strict=True):
+            style: dict[str, Any] = {"markerfacecolor": "none"} if name == "split" else {}
+            values = [groups[name][at] for at in order]
+            axes.plot(values, "" if many else "--", color=color, marker=marker, label=name, **style)
+        axes.axhline(data["headline"]["target"], color="0.5", linestyle=":", label="target")
+        if not many:
+            axes.set_xticks(range(len(order)), [groups["names"][at] for at in order])
+        axes.set_xlabel("rank of the class" if many else groups.get("title", "group"))
+        axes.set_ylabel("coverage")
+        axes.set_title("Even coverage is a flat line at the target")
+
+    return _saved(draw, path)
+
+
+def tuning_frontier(frontier: Mapping[str, Any], path: Path) -> Path:
+    """Draw every candidate's size and worst tenth, those nobody beats, and the winner."""
+    candidates, best = frontier["candidates"], frontier["candidates"][frontier["winner"]]
+    kinds = {
+        "candidate": ([one for one in candidates if not one["everyone"]], ".", "0.7"),
+        "without neighborhood": ([one for one in candidates if one["everyone"]], "s", COLORS[1]),
+    }
+
+    def draw(axes: Axes) -> None:
+        for name, (some, marker, color) in kinds.items():
+            hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": color} if marker == "s" else {"color": color}
+            axes.scatter(*_places(some), marker=marker, label=name, **hollow)
+        axes.plot(*_places([candidates[at] for at in frontier["frontier"]]), "D-", color=COLORS[2], label="frontier")
+        axes.scatter(*_places([best]), marker="*", s=220, color=COLORS[4], edgecolor="k", zorder=3, label="chosen")
+        axes.set_xlabel("mean size on the tuning rows")
+        axes.set_ylabel("coverage of the worst tenth")
+        axes.set_title("Left is smaller, up is more even")
+
+    return _saved(draw, path)
+
+
+def landscape(data: Mapping[str, Any], path: Path) -> Path:
+    """Draw calibration rows in two dimensions, colored by their local threshold."""
+
+    def draw(axes: Axes) -> None:
+        found = axes.scatter(data["x"], data["y"], c=data["threshold"], s=8, cmap="viridis", label="calibration row")
+        axes.figure.colorbar(found, ax=axes, label="local threshold")
+        axes.set_aspect("equal")
+        axes.set_title(f"Where thresholds are high and low ({data['method']})")
+
+    return _saved(draw, path)
+
+
+def _places(candidates: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    return [one["size"] for one in candidates], [one["worst"] for one in candidates]
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:

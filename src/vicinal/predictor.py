@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
-from vicinal.calibration import Calibration, Guarantee, Method, Neighbors
+from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, Split
+from vicinal.calibration.split import SplitCalibration
 from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
@@ -93,6 +94,16 @@ class Predictor(ABC):
         self.calibration.guarantee(coverage)
         return replace(self, coverage=coverage)
 
+    def without_neighborhood(self) -> Self:
+        """Return the predictor that Split makes of the same scores of the same rows: one threshold for all."""
+        return replace(
+            self, method=Split(), localizer=None, calibration=SplitCalibration(self.calibration.ranked_scores)
+        )
+
+    def effective_sizes(self, outputs: ModelOutputs) -> Floats:
+        """Return how many equally weighted neighbors those of each row are worth, (n,)."""
+        return self.calibration.effective_sizes(self._representations(outputs))
+
     def thresholds(
         self, outputs: ModelOutputs, coverages: Sequence[Coverage] | None = None, *, progress: bool = False
     ) -> Floats:
@@ -146,27 +157,42 @@ class SetPredictor(Predictor):
 
     def predict(self, outputs: ClassificationOutputs, *, progress: bool = False) -> PredictionSets:
         """Return the set of labels of each row whose score is at most its threshold."""
+        return self.predict_at(outputs, [self.coverage], progress=progress)[0]
+
+    def predict_at(
+        self, outputs: ClassificationOutputs, coverages: Sequence[Coverage], *, progress: bool = False
+    ) -> list[PredictionSets]:
+        """Return the sets at each coverage; distances and probabilities are computed once for all."""
         self._check(outputs)
-        thresholds = self.thresholds(outputs, progress=progress)
+        wanted = _listed(coverages)
+        thresholds = self.thresholds(outputs, wanted, progress=progress)
         uniforms = row_uniforms(outputs, self.nonconformity.seed)
-        members: list[Bools] = []
+        members: list[list[Bools]] = [[] for _ in wanted]
         confidences = np.empty(len(outputs))
         for start, chunk in probability_chunks(outputs, self.probabilities):
             rows = slice(start, start + len(chunk))
-            found = self.nonconformity.members(chunk, uniforms[rows], thresholds[rows])
-            if np.shape(found) != chunk.shape:
-                msg = f"{self.nonconformity} must return members of shape {chunk.shape}; got {np.shape(found)}."
-                raise ShapeMismatch(msg)
-            members.append(found)
             confidences[rows] = row_maxima(chunk)
+            for number, found in enumerate(members):
+                bounds = np.ascontiguousarray(thresholds[rows, number])
+                found.append(self._members(chunk, uniforms[rows], bounds))
         nobody = np.empty((0, self.n_classes), np.bool_)
-        return PredictionSets(
-            members[0] if len(members) == 1 else np.concatenate([nobody, *members]),
-            thresholds,
-            confidences,
-            outputs.class_names or self.class_names,
-            float(exact_coverage(self.coverage)),
-        )
+        return [
+            PredictionSets(
+                found[0] if len(found) == 1 else np.concatenate([nobody, *found]),
+                np.ascontiguousarray(thresholds[:, number]),
+                confidences,
+                outputs.class_names or self.class_names,
+                float(exact_coverage(coverage)),
+            )
+            for number, (coverage, found) in enumerate(zip(wanted, members, strict=True))
+        ]
+
+    def _members(self, chunk: Reals, uniforms: Floats, thresholds: Floats) -> Bools:
+        found = self.nonconformity.members(chunk, uniforms, thresholds)
+        if np.shape(found) != chunk.shape:
+            msg = f"{self.nonconformity} must return members of shape {chunk.shape}; got {np.shape(found)}."
+            raise ShapeMismatch(msg)
+        return found
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
         """Return the p-value of every label, (n, classes), or of the targets, (n,).
@@ -187,14 +213,18 @@ class SetPredictor(Predictor):
 
     def _p_values_of_all(self, outputs: ClassificationOutputs) -> Floats:
         """Return the p-value of every label, (n, classes), for rows that fit in memory as float64."""
-        uniforms = row_uniforms(outputs, self.nonconformity.seed)
-        scores = np.empty((len(outputs), self.n_classes))
+        return self.calibration.p_values(self._representations(outputs), self.label_scores(outputs)[1])
+
+    def label_scores(self, outputs: ClassificationOutputs) -> tuple[Floats, Floats]:
+        """Return probability and score of every label, (n, classes) each."""
+        uniforms = row_uniforms(self._check(outputs), self.nonconformity.seed)
+        probabilities = np.empty((len(outputs), self.n_classes))
+        scores = np.empty(probabilities.shape)
         for start, chunk in probability_chunks(outputs, self.probabilities):
             rows = slice(start, start + len(chunk))
-            scores[rows] = checked_scores(
-                self.nonconformity.of_all(chunk, uniforms[rows]), chunk.shape, self.nonconformity
-            )
-        return self.calibration.p_values(self._representations(outputs), scores)
+            found = self.nonconformity.of_all(chunk, uniforms[rows])
+            probabilities[rows], scores[rows] = chunk, checked_scores(found, chunk.shape, self.nonconformity)
+        return probabilities, scores
 
     def _check(self, outputs: ModelOutputs) -> ClassificationOutputs:
         classified = as_classification(outputs)
@@ -216,10 +246,20 @@ class IntervalPredictor(Predictor):
 
     def predict(self, outputs: RegressionOutputs, *, progress: bool = False) -> PredictionIntervals:
         """Return the interval of each row whose values score at most its threshold."""
+        return self.predict_at(outputs, [self.coverage], progress=progress)[0]
+
+    def predict_at(
+        self, outputs: RegressionOutputs, coverages: Sequence[Coverage], *, progress: bool = False
+    ) -> list[PredictionIntervals]:
+        """Return the intervals at each coverage; distances are computed once for all."""
         self.nonconformity.check(as_regression(outputs))
-        thresholds = self.thresholds(outputs, progress=progress)
-        lower, upper = self.nonconformity.interval(self.nonconformity.prepared(outputs), thresholds)
-        return PredictionIntervals(lower, upper, thresholds, float(exact_coverage(self.coverage)))
+        wanted = _listed(coverages)
+        thresholds = np.ascontiguousarray(self.thresholds(outputs, wanted, progress=progress).T)
+        prepared = self.nonconformity.prepared(outputs)
+        return [
+            PredictionIntervals(*self.nonconformity.interval(prepared, bounds), bounds, float(exact_coverage(coverage)))
+            for coverage, bounds in zip(wanted, thresholds, strict=True)
+        ]
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
         """Return the p-value of each target, (n,); regression has no list of candidates, so `targets` is needed."""

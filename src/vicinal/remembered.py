@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vicinal._arrays import Ints, Reals
+from vicinal._arrays import Floats, Ints, Reals
 from vicinal.errors import ShapeMismatch
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap, mapped
 from vicinal.neighbors import ExactSearch, Reference
+from vicinal.neighbors.exact import nearest_first
 from vicinal.outputs import ModelOutputs
 
 
@@ -43,6 +44,11 @@ class Remembered:
             msg = f"representations must have {self.reference.width} columns, as {why} was fitted; got {rows.shape[1]}."
             raise ShapeMismatch(msg)
         return rows
+
+    def nearest(self, outputs: ModelOutputs, why: str) -> tuple[Ints, Floats, Floats]:
+        """Return the neighbors of one row, given as outputs of one: rows, distances and weights, nearest first."""
+        rule = self.localizer.rule(len(self) - 1)
+        return nearest_first(ExactSearch(), self.reference, rule, self.mapped(outputs, why))[:3]
 
     def over(
         self,

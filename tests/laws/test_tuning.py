@@ -111,8 +111,15 @@ def test_lists_hold_the_nearest_of_every_fold_and_their_ties(n, width, n_folds, 
     points = rng.integers(0, 3, (n, width)).astype(float) if lattice else rng.normal(size=(n, width))
     folds = rng.integers(0, n_folds, n) if n_folds > 1 else None
     most = data.draw(st.integers(1, n - 1))
-    lists = NeighborLists.among(points, most, folds).lists
+    least = data.draw(st.integers(0, n - 1))
+    found = NeighborLists.among(points, most, folds, least)
+    lists = found.lists
     distances = np.sqrt(((points[:, None] - points[None]) ** 2).sum(axis=2))
+    assert np.diff(lists.starts).min() >= least
+    if least:
+        np.fill_diagonal(distances, np.inf)
+        expected = np.median(np.sort(distances, axis=1)[:, least - 1])
+        assert np.isclose(found.typical_distance(least), expected)
     for i in range(n):
         who = lists.who[lists.starts[i] : lists.starts[i + 1]]
         listed = lists.distances[lists.starts[i] : lists.starts[i + 1]]

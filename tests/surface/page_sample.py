@@ -75,7 +75,7 @@ def _classification(rng, names, rows, n, images):
     hits = {way: np.stack([m[np.arange(2000), truth] for m in found]) for way, found in members.items()}
     sizes = {way: np.stack([m.sum(1) for m in found]) for way, found in members.items()}
     at = TARGETS.index(0.9)
-    pool = [_png(rng) for _ in range(40)] if images else [None]
+    pool = {str(at): _png(rng) for at in range(40)} if images else {}
     explored = []
     for row in range(rows):
         order = np.argsort(-shown[row])[:10]
@@ -92,7 +92,7 @@ def _classification(rng, names, rows, n, images):
                 "global": round(float(everywhere), 4),
                 "effective": round(float(rng.uniform(20, 90)), 1),
                 "position": _rounded(rng.normal(size=2) * 2),
-                "image": pool[row % len(pool)],
+                "image": str(row % 40) if pool else None,
                 "labels": [
                     {
                         "name": names[k],
@@ -114,7 +114,7 @@ def _classification(rng, names, rows, n, images):
                         "score": None if at_rank == 4 else round(float(scores[j]), 4),
                         "weight": round(float(weight[at_rank] / weight.sum()), 4),
                         "distance": round(12.5 + 0.8 * at_rank, 2),
-                        "image": pool[j % len(pool)],
+                        "image": str(j % 40) if pool else None,
                     }
                     for at_rank, j in enumerate(near)
                 ],
@@ -136,6 +136,7 @@ def _classification(rng, names, rows, n, images):
                 for way, found in hits.items()
             },
         },
+        "images": pool,
         "explorer": {"n": n, "rows": explored},
     }
 

@@ -275,11 +275,12 @@ def test_the_theme_follows_the_system_and_the_button(visit):
 
 
 def test_markup_in_names_is_text(visit):
-    page = visit("hostile")
+    page = visit("hostile", width=375)
     assert page.inner_text("h1") == HOSTILE
     assert page.title() == HOSTILE
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert page.locator("#classes-figure th", has_text=HOSTILE).is_visible()
+    assert overflow(page) == 0
     assert page.evaluate("document.querySelectorAll('img:not([src^=\"data:image/\"])').length") == 0
     texts = page.evaluate("document.querySelector('#classes-figure .plot').data[1].hovertext")
     assert any(text.startswith("&lt;/script&gt;&lt;img") for text in texts)

@@ -67,6 +67,15 @@ class Neighbors:
 
 
 @dataclass(frozen=True, eq=False)
+class Landscape:
+    """Rows that can be neighbors, and how high the threshold is where they lie."""
+
+    representations: Reals  # (n, d)
+    thresholds: Floats  # (n,)
+    targets: Ints | Floats  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
 class Task:
     """What a method calibrates on and with."""
 
@@ -108,6 +117,19 @@ class Calibration(ABC):
     @abstractmethod
     def neighbors(self, representation: Reals) -> Neighbors:
         """Return the neighbors of one point, given as (1, d)."""
+
+    @property
+    @abstractmethod
+    def ranked_scores(self) -> Floats:
+        """Scores of the ranked rows, ascending, (n_ranked,)."""
+
+    @abstractmethod
+    def landscape(self, coverage: Coverage) -> Landscape | None:
+        """Return rows that can be neighbors with their own thresholds; None where no distance is taken."""
+
+    @abstractmethod
+    def effective_sizes(self, representations: Reals) -> Floats:
+        """Return how many equally weighted neighbors each row has, (n,)."""
 
     @abstractmethod
     def global_threshold(self, coverage: Coverage) -> float:

@@ -20,14 +20,14 @@ from typing import ClassVar
 import numpy as np
 
 from vicinal._arrays import Floats, Reals
-from vicinal.calibration.base import Calibration, Method, Neighbors, Task
-from vicinal.calibration.plugged import ReferenceRows
+from vicinal.calibration.base import Calibration, Landscape, Method, Neighbors, ScoredRows, Task
+from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, effective_sizes, ranks_among
 from vicinal.calibration.promises import FiniteSample, Guarantee
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.exact import Joined, join_sums, joined_counts, joined_thresholds
 from vicinal.kernels.ranks import Rule
 from vicinal.neighbors import ExactSearch
-from vicinal.quantiles import Coverage
+from vicinal.quantiles import Coverage, sorted_pairs
 
 PROMISE = FiniteSample(
     "Exact",
@@ -108,6 +108,29 @@ class ExactCalibration(Calibration):
     def neighbors(self, representation: Reals) -> Neighbors:
         """Return the neighbors of one point."""
         return self.reference.neighbors(self.search, self.rule, representation)
+
+    def left_out(self) -> PluggedCalibration:
+        """Return the plug-in calibration on the same rows, where each is ranked among the others."""
+        rows = self.reference.rows
+        ordered = ScoredRows(rows.rows[: rows.n], self.reference.scores, self.reference.targets)
+        ranks, empty = ranks_among(self.reference, ordered, np.arange(rows.n), self.rule, self.search, None)
+        pairs = sorted_pairs(ranks, self.reference.scores)
+        return PluggedCalibration(
+            self.reference, *pairs, self.reference.scores, self.rule, self.search, PROMISE, int(empty.sum())
+        )
+
+    def landscape(self, coverage: Coverage) -> Landscape | None:
+        """Return the calibration rows with the threshold of each, plugged in as if it were not one itself."""
+        return self.left_out().landscape(coverage) if self.width else None
+
+    @property
+    def ranked_scores(self) -> Floats:
+        """Scores of the ranked rows, ascending, (n,)."""
+        return self.reference.scores
+
+    def effective_sizes(self, representations: Reals) -> Floats:
+        """Return how many equally weighted neighbors each row has, (n,)."""
+        return effective_sizes(self.reference, self.rule, self.search, representations)
 
     def global_threshold(self, coverage: Coverage) -> float:
         """Return the threshold of Split on the same rows."""

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from vicinal._arrays import Bools, Floats, Ints, Reals
-from vicinal.calibration.base import Calibration, Neighbors, ScoredRows, Task
+from vicinal.calibration.base import Calibration, Landscape, Neighbors, ScoredRows, Task
 from vicinal.calibration.promises import Guarantee, Promise
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import (
     Plugged,
     Rule,
-    listed_neighbors,
+    effective_counts,
     own_ranks,
     plugged_counts,
     plugged_thresholds,
 )
 from vicinal.neighbors import ExactSearch, Reference
+from vicinal.neighbors.exact import nearest_first
 from vicinal.quantiles import Coverage
 
 
@@ -50,19 +50,26 @@ class ReferenceRows:
 
     def neighbors(self, search: ExactSearch, rule: Rule, representation: Reals) -> Neighbors:
         """Return the neighbors of one point, given as (1, d), nearest first."""
-        _, panel = next(search.panels(self.rows, representation))
-        found = cast("tuple[Ints, Floats, Floats, bool]", listed_neighbors(panel, rule, 0))
-        who, squared, weights, everyone = found
-        nearest_first = np.argsort(squared, kind="stable")
-        chosen = who[nearest_first]
+        chosen, distances, weights, everyone = nearest_first(search, self.rows, rule, representation)
         return Neighbors(
             rows=self.numbers[chosen],
-            distances=np.sqrt(squared[nearest_first]) if self.rows.width else np.full(len(chosen), np.nan),
-            weights=weights[nearest_first] / max(weights.sum(), np.finfo(float).tiny),
+            distances=distances,
+            weights=weights,
             scores=self.scores[chosen],
             targets=self.targets[chosen],
-            everyone=bool(everyone),
+            everyone=everyone,
         )
+
+
+def effective_sizes(reference: ReferenceRows, rule: Rule, search: ExactSearch, rows: Reals) -> Floats:
+    """Return how many equally weighted neighbors those of each row are worth, (n,)."""
+    out = np.empty(len(rows))
+
+    def work(panel: Panel, first: int, start: int, stop: int) -> None:
+        effective_counts(panel, rule, start, stop, out[first:])
+
+    search.over_rows(reference.rows, rows, work)
+    return out
 
 
 def ranks_among(
@@ -97,7 +104,7 @@ class PluggedCalibration(Calibration):
     reference: ReferenceRows
     ranks: Ints  # (ranked,) in units of 2^-32, lexicographically sorted together with
     values: Floats  # (ranked,)
-    ranked_scores: Floats  # (ranked,) ascending
+    own_scores: Floats  # (ranked,) ascending
     rule: Rule
     search: ExactSearch
     promise: Promise
@@ -120,12 +127,26 @@ class PluggedCalibration(Calibration):
 
     def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
+        nobody = np.full(len(representations), -1)
+        return self._thresholds(representations, nobody, coverages, progress)
+
+    def landscape(self, coverage: Coverage) -> Landscape | None:
+        """Return the reference rows with the threshold of each, as if it were not one itself."""
+        rows = self.reference.rows
+        if not rows.width:
+            return None
+        thresholds = self._thresholds(rows.rows[: rows.n], np.arange(rows.n), [coverage], None)[:, 0]
+        return Landscape(rows.rows[: rows.n], thresholds, self.reference.targets)
+
+    def _thresholds(
+        self, representations: Reals, own: Ints, coverages: Sequence[Coverage], progress: str | None
+    ) -> Floats:
         places = np.array([self.promise.order(coverage, self.n_ranked) for coverage in coverages]) - 1
-        level_ranks, level_values = self.ranks[places], self.values[places]
+        levels = self.ranks[places], self.values[places]
         out = np.empty((len(representations), len(coverages)))
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            plugged_thresholds(panel, self.rule, self.plugged, level_ranks, level_values, start, stop, out[first:])
+            plugged_thresholds(panel, self.rule, self.plugged, own[first:], *levels, start, stop, out[first:])
 
         self.search.over_rows(self.reference.rows, representations, work, progress=progress)
         return out
@@ -143,6 +164,15 @@ class PluggedCalibration(Calibration):
     def neighbors(self, representation: Reals) -> Neighbors:
         """Return the neighbors of one point."""
         return self.reference.neighbors(self.search, self.rule, representation)
+
+    @property
+    def ranked_scores(self) -> Floats:
+        """Scores of the ranked rows, ascending, (n,)."""
+        return self.own_scores
+
+    def effective_sizes(self, representations: Reals) -> Floats:
+        """Return how many equally weighted neighbors each row has, (n,)."""
+        return effective_sizes(self.reference, self.rule, self.search, representations)
 
     def global_threshold(self, coverage: Coverage) -> float:
         """Return the threshold of Split on the ranked rows."""

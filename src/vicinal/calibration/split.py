@@ -72,6 +72,19 @@ class SplitCalibration(Calibration):
         nobody: Ints = np.empty(0, np.int64)
         return Neighbors(nobody, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
 
+    @property
+    def ranked_scores(self) -> Floats:
+        """Scores of the ranked rows, ascending, (n,)."""
+        return self.scores
+
+    def landscape(self, coverage: Coverage) -> None:
+        """Return nothing: the threshold is the same everywhere."""
+        del coverage
+
+    def effective_sizes(self, representations: Reals) -> Floats:
+        """Return all rows for each: everyone counts alike, (n,)."""
+        return np.full(len(representations), float(self.n_ranked))
+
     def global_threshold(self, coverage: Coverage) -> float:
         """Return the m-th smallest score."""
         return float(self.scores[PROMISE.order(coverage, self.n_ranked) - 1])

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from vicinal import plots
 from vicinal._extras import needs
-from vicinal.demo import DemoResult, run_demo
+from vicinal.demo import EVEN, DemoResult, run_demo
 from vicinal.errors import InvalidLevel
+from vicinal.reporting import report
 
 with needs("typer", "cli"):
     import typer
@@ -21,14 +22,14 @@ with needs("rich", "cli"):
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the two figures.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the report and the figures.")] = Path("demo"),
     coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
     seed: Annotated[int, typer.Option(help="How the rows are cut into parts.")] = 0,
     splits: Annotated[int, typer.Option(help="How often they are cut; the table shows the mean.")] = 1,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, for machines.")] = False,
 ) -> None:
-    """Compare methods on 4,000 real CIFAR-100 outputs: one table and two figures.
+    """Tune and compare methods on 4,000 real CIFAR-100 outputs: a table, a report to open, and figures.
 
     Example: vicinal demo --coverage 0.95 --out my-demo
     """
@@ -45,12 +46,10 @@ def demo(
             bar.update(task, description=name, completed=done, total=total)
 
         result = run_demo(coverage, seed, splits, advance)
-    pictures = [
-        plots.size_against_coverage(result.curves, out / "size_against_coverage.png"),
-        plots.coverage_by_confidence(result.evaluations, out / "coverage_by_confidence.png"),
-    ]
+        bar.update(task, description="report", total=None)
+        page, pictures = _written(result, out)
     if as_json:
-        typer.echo(json.dumps(_as_json(result, pictures), indent=2))
+        typer.echo(json.dumps(_as_json(result, page, pictures), indent=2))
         return
     console = Console()
     console.print(_table(result, coverage))
@@ -59,8 +58,24 @@ def demo(
         "the rows, cut by the model's confidence."
     )
     console.print(f"What Exact promises, here with LAC: {result.words}")
+    for name, tuned in result.tuned.items():
+        console.print(f"{name}: {tuned.tuning.winner.name} ({tuned.tuning.objective}).")
     for picture in pictures:
         typer.echo(f"figure: {picture}")
+    typer.echo(f"report: {page} (open it in a browser)")
+
+
+def _written(result: DemoResult, out: Path) -> tuple[Path, list[Path]]:
+    """Write the report of the evenly tuned predictor, and the figures."""
+    shown = result.tuned[EVEN]
+    title = "CIFAR-100, ResNet-18: prediction sets tuned for even coverage"
+    page = report(
+        out / "report.html", shown.predictor, shown.test.outputs, shown.test.labels, tuning=shown.tuning, title=title
+    )
+    return page, [
+        plots.size_against_coverage(result.curves, out / "size_against_coverage.png"),
+        plots.coverage_by_confidence(result.evaluations, out / "coverage_by_confidence.png"),
+    ]
 
 
 def _table(result: DemoResult, coverage: float) -> Table:
@@ -76,7 +91,7 @@ def _table(result: DemoResult, coverage: float) -> Table:
             f"{found.coverage:.3f} ({low:.3f}-{high:.3f})",
             f"{found.mean_size:.2f}",
             f"{found.worst_confidence:.3f}",
-            f"{result.seconds[name]:.2f}",
+            f"{result.seconds[name]:.2f}" if name in result.seconds else "",
         )
     return table
 
@@ -86,7 +101,7 @@ def _title(result: DemoResult) -> str:
     return f"CIFAR-100, ResNet-18; {result.parts} rows; {cuts}"
 
 
-def _as_json(result: DemoResult, pictures: list[Path]) -> dict[str, object]:
+def _as_json(result: DemoResult, page: Path, pictures: list[Path]) -> dict[str, object]:
     rows = [
         {
             "method": name,
@@ -95,7 +110,7 @@ def _as_json(result: DemoResult, pictures: list[Path]) -> dict[str, object]:
             "coverage_interval": list(found.coverage_interval),
             "mean_size": found.mean_size,
             "worst_tenth": found.worst_confidence,
-            "seconds": result.seconds[name],
+            "seconds": result.seconds.get(name),
         }
         for name, found in result.evaluations.items()
     ]
@@ -104,5 +119,7 @@ def _as_json(result: DemoResult, pictures: list[Path]) -> dict[str, object]:
         "parts": result.parts,
         "seed": result.seed,
         "splits": result.splits,
+        "tuned": {name: tuned.tuning.winner.name for name, tuned in result.tuned.items()},
         "figures": [str(picture) for picture in pictures],
+        "report": str(page),
     }

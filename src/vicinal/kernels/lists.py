@@ -36,29 +36,29 @@ class Scored(NamedTuple):
 
 
 @kernel
-def first_enough(order, count, folds, n_folds, most):
+def first_enough(order, count, folds, n_folds, most, least):
     """Return how many of the sorted rows are needed for `most` to remain whichever fold is left out, or -1.
 
-    Without folds, that is `most`.
+    It is never fewer than `least`; without folds, it is the larger of the two.
     """
     if n_folds == 0:
-        return most if count >= most else -1
+        return max(most, least) if count >= max(most, least) else -1
     seen = np.zeros(n_folds, np.int64)
     largest = 0
     for c in range(count):
         fold = folds[order[c]]
         seen[fold] += 1
         largest = max(largest, seen[fold])
-        if c + 1 - largest >= most:
+        if c + 1 - largest >= most and c + 1 >= least:
             return c + 1
     return -1
 
 
 @kernel
-def nearest_list(distances, n, own, folds, n_folds, most, scratch, who):
+def nearest_list(distances, n, own, folds, n_folds, most, least, scratch, who):
     """Write the neighbors that row `own` may need, nearest first; return how many. `distances` are changed."""
     distances[own] = np.inf
-    guess = min(n - 1, most + most // max(1, n_folds - 1) + 2 * int(np.sqrt(most)) + 8)
+    guess = min(n - 1, max(least, most + most // max(1, n_folds - 1) + 2 * int(np.sqrt(most)) + 8))
     while True:
         scratch[:n] = distances[:n]
         limit = kth_smallest(scratch[:n], guess)
@@ -67,7 +67,7 @@ def nearest_list(distances, n, own, folds, n_folds, most, scratch, who):
             who[count] = i
             count += (distances[i] <= limit) & (i != own)
         order = who[:count][np.argsort(distances[who[:count]], kind="mergesort")]
-        needed = first_enough(order, count, folds, n_folds, most)
+        needed = first_enough(order, count, folds, n_folds, most, least)
         if needed > 0 or guess == n - 1:
             break
         guess = min(n - 1, 2 * guess)
@@ -80,14 +80,14 @@ def nearest_list(distances, n, own, folds, n_folds, most, scratch, who):
 
 
 @kernel
-def nearest_lists(panel, first, folds, n_folds, most, start, stop, counts, who, squared):
+def nearest_lists(panel, first, folds, n_folds, most, least, start, stop, counts, who, squared):
     """Write the lists of queries start .. stop, which are rows first + q of the reference; (stop - start, n) each."""
     n = panel.n
     distances, scratch = np.empty(n), np.empty(n)
     found = np.empty(n + 1, np.int64)
     for q in range(start, stop):
         row_distances(panel, q, distances)
-        count = nearest_list(distances, n, first + q, folds, n_folds, most, scratch, found)
+        count = nearest_list(distances, n, first + q, folds, n_folds, most, least, scratch, found)
         counts[q - start] = count
         for c in range(count):
             who[q - start, c] = found[c]

@@ -185,13 +185,18 @@ def own_ranks(panel, rule, own, first_tied, start, stop, ranks, empty):
 
 
 @kernel
-def plugged_thresholds(panel, rule, plugged, level_ranks, level_values, start, stop, out):
-    """Write the largest accepted value of every query for every level (rank, value): (queries, levels)."""
+def plugged_thresholds(panel, rule, plugged, own, level_ranks, level_values, start, stop, out):
+    """Write the largest accepted value of every query for every level (rank, value): (queries, levels).
+
+    `own[q]` is the query's row among the reference rows, which is left out, or -1.
+    """
     n = panel.n
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
         row_distances(panel, q, distances)
+        if own[q] >= 0:
+            distances[own[q]] = np.inf
         count, _ = neighborhood(distances, n, rule, who, weights, scratch)
         total = rule.own_weight
         for c in range(count):
@@ -267,6 +272,22 @@ def plugged_counts(panel, rule, plugged, candidates, start, stop, out):
             c = first_not_below(near_scores, count, value)
             rank = rank_units(cumulative[c - 1] if c > 0 else 0.0, total)
             out[q, j] = pairs_below(plugged.ranks, plugged.values, rank, value)
+
+
+@kernel
+def effective_counts(panel, rule, start, stop, out):
+    """Write how many equally weighted neighbors each query's are worth: (sum of weights)^2 / sum of squares."""
+    n = panel.n
+    distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
+    who = np.empty(n + 1, np.int64)
+    for q in range(start, stop):
+        row_distances(panel, q, distances)
+        count, _ = neighborhood(distances, n, rule, who, weights, scratch)
+        total, squares = 0.0, 0.0
+        for c in range(count):
+            total += weights[c]
+            squares += weights[c] * weights[c]
+        out[q] = total * total / squares if count > 0 else 0.0
 
 
 @kernel

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import cast
 
 import numpy as np
 from tqdm import tqdm
@@ -20,6 +21,7 @@ from vicinal._arrays import Floats, Ints, Reals, positive
 from vicinal._threads import over_chunks
 from vicinal.errors import InvalidValue
 from vicinal.kernels.distances import Panel, squared_norms
+from vicinal.kernels.ranks import Rule, listed_neighbors
 
 TILE = 64
 """Reference rows are padded to a multiple of this."""
@@ -109,6 +111,21 @@ class ExactSearch:
         for first, panel in self.panels(reference, queries, progress=progress):
             n_queries = len(panel.queries)
             over_chunks(partial(work, panel, first), n_queries, reference.n)
+
+
+def nearest_first(
+    search: ExactSearch, reference: Reference, rule: Rule, representation: Reals
+) -> tuple[Ints, Floats, Floats, bool]:
+    """Return rows, distances and weights (summing to one) of one point's neighbors, and whether its ball was empty.
+
+    The point is given as (1, d); distances are NaN where none were taken.
+    """
+    _, panel = next(search.panels(reference, representation))
+    found = cast("tuple[Ints, Floats, Floats, bool]", listed_neighbors(panel, rule, 0))
+    who, squared, weights, everyone = found
+    order = np.argsort(squared, kind="stable")
+    distances = np.sqrt(squared[order]) if reference.width else np.full(len(order), np.nan)
+    return who[order], distances, weights[order] / max(weights.sum(), np.finfo(float).tiny), bool(everyone)
 
 
 @lru_cache(maxsize=256)

@@ -22,10 +22,11 @@ class NeighborLists:
     most: int
 
     @classmethod
-    def among(cls, representations: Reals, most: int, folds: Ints | None = None) -> NeighborLists:
+    def among(cls, representations: Reals, most: int, folds: Ints | None = None, least: int = 0) -> NeighborLists:
         """Find, for each of n rows, the others it needs for `most` neighbors, and all tied with the last.
 
-        `folds` says which fold each row belongs to, (n,); without it none is ever left out.
+        `folds` says which fold each row belongs to, (n,); without it none is ever left out. No list is shorter than
+        `least`, or than all others.
         """
         n = len(representations)
         groups = np.zeros(n, np.int64) if folds is None else folds
@@ -37,7 +38,7 @@ class NeighborLists:
             counts = np.empty(stop - start, np.int64)
             who = np.empty((stop - start, n), np.int32)
             squared = np.empty((stop - start, n))
-            nearest_lists(panel, first, groups, n_folds, most, start, stop, counts, who, squared)
+            nearest_lists(panel, first, groups, n_folds, most, least, start, stop, counts, who, squared)
             listed = np.arange(n) < counts[:, None]
             pieces[first + start] = (counts, who[listed], np.sqrt(squared[listed]))
 

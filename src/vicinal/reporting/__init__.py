@@ -1,1 +1,135 @@
-"""A report of a predictor in one HTML file."""
+"""One HTML file that shows what a predictor does and why: it opens from disk and asks the network for nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from numpy.typing import ArrayLike
+
+from vicinal._arrays import seed_number, whole_number
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.outputs import ModelOutputs
+from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
+from vicinal.reporting.explorer import Images, explored, landscape, shown_rows
+from vicinal.reporting.gather import Answers, page
+from vicinal.reporting.html import render
+from vicinal.reporting.projections import PCA, TSNE, Projection
+from vicinal.reporting.thumbnails import Thumbnails, as_images
+from vicinal.tuning import TuningReport
+
+__all__ = ["PCA", "TSNE", "Projection", "gathered", "report"]
+
+LEAST_ROWS = 20
+"""Test rows below which a report would show chance only."""
+
+FLAT = PCA()
+
+
+def report(
+    path: str | Path,
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    *,
+    tuning: TuningReport | None = None,
+    inputs: ArrayLike | None = None,
+    images: ArrayLike | None = None,
+    neighbor_images: ArrayLike | None = None,
+    projection: Projection = FLAT,
+    rows: int = 200,
+    title: str = "Prediction sets, looked at",
+    seed: int = 0,
+) -> Path:
+    """Write an HTML report of a predictor on test rows with known targets; return its path.
+
+    `tuning` is the report of `tune` (by default the predictor's own). `images` are pictures of the test rows,
+    (n, height, width) or (n, height, width, 3), bytes or shares from 0 to 1; `neighbor_images` those of the rows that
+    neighbors are numbered by: the calibration rows as given to `calibrate`. `inputs` are raw inputs, whose silhouette
+    stands beside that of the representations. `rows` test rows can be explored; `projection` is `PCA()` or `TSNE()`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> near = vc.Exponential(n_neighbors=100, bandwidth=2.0)
+    >>> predictor = vc.calibrate(data.outputs[:1000], data.labels[:1000], 0.9, localizer=near)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> vc.report(folder / "report.html", predictor, data.outputs[3900:], data.labels[3900:], rows=20).name
+    'report.html'
+    """
+    data = gathered(
+        predictor,
+        outputs,
+        targets,
+        tuning=tuning,
+        inputs=inputs,
+        images=images,
+        neighbor_images=neighbor_images,
+        projection=projection,
+        rows=rows,
+        title=title,
+        seed=seed,
+    )
+    return _written(Path(path), render(data))
+
+
+def gathered(
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    *,
+    tuning: TuningReport | None = None,
+    inputs: ArrayLike | None = None,
+    images: ArrayLike | None = None,
+    neighbor_images: ArrayLike | None = None,
+    projection: Projection = FLAT,
+    rows: int = 200,
+    title: str = "Prediction sets, looked at",
+    seed: int = 0,
+) -> dict[str, object]:
+    """Return all that `report` shows, as numbers and words; `vicinal.plots.static` draws it with matplotlib."""
+    _check(predictor, outputs, tuning, projection)
+    whole_number("rows", rows, least=1)
+    seed_number("seed", seed)
+    pictures = Images(as_images(images, len(outputs), "images"), as_images(neighbor_images, None, "neighbor_images"))
+    answers = Answers.of(predictor, outputs, targets)
+    shown = shown_rows(answers, rows, seed)
+    thumbnails = Thumbnails()
+    flat, places = landscape(answers, shown, projection, seed)
+    explorer = explored(answers, shown, places, pictures, thumbnails)
+    used = predictor.tuning if tuning is None else tuning
+    data = page(answers, answers.diagnosis(inputs, seed), used, flat, explorer, title)
+    return {**data, "images": thumbnails.found}
+
+
+def _written(path: Path, text: str) -> Path:
+    """Write beside the path first and rename then: a failure leaves the old report as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def _check(
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    tuning: TuningReport | None,
+    projection: Projection,
+) -> None:
+    if not isinstance(predictor, Predictor) or not isinstance(outputs, ModelOutputs):
+        msg = "report needs a path, the predictor that calibrate returns, outputs and targets, in this order."
+        raise Incompatible(msg)
+    if len(outputs) < LEAST_ROWS:
+        msg = f"a report needs at least {LEAST_ROWS} test rows; got {len(outputs)}."
+        raise TooFewRows(msg, rows=len(outputs), needed=LEAST_ROWS)
+    if tuning is not None and not isinstance(tuning, TuningReport):
+        msg = f"tuning must be the report that tune returns, or None; got {type(tuning).__name__}."
+        raise Incompatible(msg)
+    if not isinstance(projection, Projection):
+        msg = f"projection must be PCA() or TSNE(...) of vicinal.reporting; got {projection!r}."
+        raise Incompatible(msg)

@@ -89,12 +89,12 @@
       title: { text: title, standoff: 10, font: { size: 13 } }, gridcolor: ink.line, linecolor: ink.muted,
       tickcolor: ink.line, ticks: "outside", zeroline: false, fixedrange: true, automargin: true, ...given,
     });
+    const font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink.text };
     return {
       autosize: true, height: 320, dragmode: false, hovermode: "closest", showlegend: false,
       margin: { l: 10, r: 14, t: 10, b: 10 },
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink.text },
-      hoverlabel: { bgcolor: ink.page, bordercolor: ink.muted, font: { color: ink.text }, align: "left" },
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font,
+      hoverlabel: { bgcolor: ink.page, bordercolor: ink.muted, font, align: "left" },
       xaxis: axis(x), yaxis: axis(y), ...more,
     };
   }
@@ -139,6 +139,7 @@
     const { size, split_size: splitSize, size_word: unit } = headline;
     const change = known(size) && splitSize > 0 ? (100 * (size - splitSize)) / splitSize : null;
     const word = change > 0 ? "larger" : "smaller";
+    const than = Math.abs(change) < 0.05 ? "the same as split" : `${Math.abs(change).toFixed(1)} % ${word} than split`;
     const tile = (name, value, ...notes) => h("div", {}, h("dt", {}, name), h("dd", { class: "big" }, value),
       notes.filter(Boolean).map((note) => h("dd", { class: "note" }, note)));
     $("title").textContent = data.title;
@@ -147,7 +148,7 @@
       tile("Target coverage", level(headline.target), "asked for"),
       tile("Coverage", share(headline.coverage), `between ${share(headline.low)} and ${share(headline.high)}`,
         `measured on ${whole(headline.rows)} rows`),
-      tile(`Mean size (${unit})`, number(size), known(change) && `${Math.abs(change).toFixed(1)} % ${word} than split`,
+      tile(`Mean size (${unit})`, number(size), known(change) && than,
         `median ${number(headline.median_size)}`),
       tile(`Split’s mean size (${unit})`, number(splitSize), "one threshold for all rows",
         `coverage ${share(headline.split_coverage)}`),
@@ -384,7 +385,9 @@
       (rows) => [...rows].sort((one, other) => sizeOf(other) - sizeOf(one) || 0).slice(0, 30)],
   };
 
-  function image(source, kind, description) {
+  // Rows name their image; each is in the file once, however many rows have it as a neighbor.
+  function image(name, kind, description) {
+    const source = name === null ? null : data.images?.[name];
     if (!source?.startsWith("data:image/")) return null;
     const made = h("img", { src: source, alt: description, class: kind });
     made.addEventListener("load", () => made.classList.toggle("pixels", made.naturalWidth < 128));
@@ -454,8 +457,12 @@
     const cells = (one) => [String(one.row),
       ...pictures.map(() => image(one.image, "thumb", `Row ${one.row}`) ?? "–"),
       tagged(one.label, classification && one.label === row.truth && "truth"), score(one.score), bar(one.weight, most),
-      number(one.distance, 4)];
-    $("row-neighbors").replaceChildren(table("Nearest calibration rows",
+      number(one.distance)];
+    if (!row.neighbors.length) {
+      $("row-neighbors").replaceChildren(h("p", {}, "No neighborhood: everyone counts alike."));
+      return;
+    }
+    $("row-neighbors").replaceChildren(table(explorer.neighbors ?? "Nearest calibration rows",
       ["Row", ...pictures, what, "Score", "Weight", "Distance"], row.neighbors.map(cells),
       { kind: "full", left: ["Image", "Label", "Weight"] }));
   }

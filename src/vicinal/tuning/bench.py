@@ -189,11 +189,12 @@ def neighborhoods(
     space.most_neighbors(int(judge.calibrating.min()) - 1)  # refuses more neighbors than the smallest fold leaves
     most = space.most_neighbors(int(judge.calibrating.max()) - 1)
     found = []
-    for plan in space.maps():
+    for plan in space.maps(regression=isinstance(fitting, RegressionOutputs)):
         advance(f"neighbors, representation {'as given' if plan is None else plan!r}")
         representation = None if plan is None else plan.fit(fitting)
         rows = mapped(fitting[judged], representation, "a neighborhood")
-        lists = NeighborLists.among(rows, most, judge.folds)
+        # Bandwidths are multiples of distances among all rows: the lists must reach as far.
+        lists = NeighborLists.among(rows, most, judge.folds, least=space.most_neighbors(len(rows) - 1))
         found.append(Neighborhoods(representation, lists, space.localizers(lists)))
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 from vicinal.localizers import Exponential, Localizer
 from vicinal.maps import Identity, RepresentationMap
 from vicinal.probabilities import NeighborVotes, ProbabilityModel, TemperatureScaling
-from vicinal.scores import APS, LAC, RAPS, NeverEmpty, ScaledResidual, Score
+from vicinal.scores import APS, LAC, RAPS, NeverEmpty, RegressionScore, ScaledResidual, Score
 from vicinal.tuning.objectives import Objective
 
 Settings = dict[str, Any]
@@ -110,7 +110,7 @@ def described(candidate: Candidate) -> tuple[str, str, str, str]:
     return (
         score_words(candidate.nonconformity),
         localizer_words(candidate.localizer),
-        probability_words(candidate.probabilities),
+        "" if isinstance(candidate.nonconformity, RegressionScore) else probability_words(candidate.probabilities),
         "" if candidate.everyone else map_words(candidate.representation),
     )
 
@@ -154,14 +154,16 @@ def map_words(representation: RepresentationMap | None) -> str:
 
 def _table(shown: list[Candidate], report: TuningReport) -> str:
     heads = ("", "size", "+-", "coverage", "worst tenth", "score", "neighborhood", "probabilities", "representation")
-    rows = [heads]
+    rows: list[tuple[str, ...]] = [heads]
     for one in shown:
         mark = "*" if one is report.winner else "e" if one is report.everyone else ""
         worst = "" if one.worst_tenth is None else f"{one.worst_tenth:.3f}"
         rows.append(
             (mark, f"{one.size:.4g}", f"{one.standard_error:.2g}", f"{one.coverage:.3f}", worst, *described(one))
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+    kept = [column for column in range(len(heads)) if any(row[column] for row in rows[1:])]
+    rows = [tuple(row[column] for column in kept) for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(kept))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from vicinal._arrays import non_negative, positive, proper_share
 from vicinal.errors import Incompatible, InvalidLevel
 from vicinal.localizers import Exponential, Localizer, Uniform, nearby
-from vicinal.maps import AnyMap, MapPlan, RepresentationMap, UnitLength
+from vicinal.maps import AnyMap, MapPlan, RepresentationMap, Standardize, UnitLength
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.outputs import ClassificationOutputs
 from vicinal.probabilities import NeighborVotes, ProbabilityModel, TemperatureScaling
@@ -85,9 +85,11 @@ class Space:
         votes: list[ProbabilityPlan] = [NeighborVotes.fit] if represented else []
         return [None, TemperatureScaling.fit, *votes]
 
-    def maps(self) -> list[AnyMap | None]:
-        """Return as given, and directions only."""
-        return [None, UnitLength()] if self.representation is None else list(self.representation)
+    def maps(self, *, regression: bool) -> list[AnyMap | None]:
+        """Return as given and, for a network's features, directions only; for a table of a regression, standardized."""
+        if self.representation is not None:
+            return list(self.representation)
+        return [None, Standardize() if regression else UnitLength()]
 
     def scores(self, free_ranks: int) -> list[ClassificationScore]:
         """Return LAC, APS and RAPS with every penalty, each plain and never empty."""

@@ -1,0 +1,204 @@
+"""One test row at a time: its labels or interval, its neighbors, its thresholds; and where it lies on the map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal._arrays import Floats, Ints
+from vicinal.calibration import Neighbors, PaperLiteral
+from vicinal.outputs import as_classification, as_regression
+from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.probabilities import NeighborVotes
+from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.remembered import Remembered
+from vicinal.reporting.gather import Answers, Json
+from vicinal.reporting.projections import Projection
+from vicinal.reporting.thumbnails import Thumbnails
+from vicinal.scales import NeighborScales
+from vicinal.scores import ScaledResidual
+from vicinal.scoring import mapped_representations
+
+LISTED_LABELS, LISTED_NEIGHBORS = 10, 10
+"""Labels and neighbors that are listed for a row."""
+
+MAPPED = 3000
+"""Calibration rows on the map."""
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Pictures of the test rows and of the rows that can be their neighbors, (n, height, width, 3) each, or None."""
+
+    test: NDArray[np.uint8] | None
+    near: NDArray[np.uint8] | None
+
+
+def shown_rows(answers: Answers, most: int, seed: int) -> Ints:
+    """Return which test rows can be explored: drawn at random, and among them missed rows and large answers."""
+    rng = np.random.default_rng([seed, 4])
+    n, regions = len(answers.outputs), answers.sets
+    sizes = regions.sizes if isinstance(regions, PredictionSets) else regions.lengths
+    missed = rng.permutation(np.flatnonzero(~regions.covered(answers.targets)))
+    largest = np.argsort(-sizes, kind="stable")
+    odd = np.concatenate([missed[: most // 6], largest[: most // 6]])
+    chosen = list(dict.fromkeys([*odd.tolist(), *rng.permutation(n).tolist()]))
+    return np.sort(chosen[:most])
+
+
+def landscape(answers: Answers, shown: Ints, projection: Projection, seed: int) -> tuple[Json | None, Floats | None]:
+    """Return the map of calibration rows by local threshold, and the places of the shown test rows on it, (n, 2)."""
+    predictor = answers.predictor
+    found = predictor.calibration.landscape(predictor.coverage)
+    if found is None:
+        return None, None
+    chosen = np.sort(np.random.default_rng([seed, 3]).permutation(len(found.thresholds))[:MAPPED])
+    tests = mapped_representations(answers.outputs[shown], predictor.representation)
+    both = np.concatenate([found.representations[chosen], tests.astype(found.representations.dtype)])
+    places = np.round(projection.of(both), 4)
+    return {
+        "method": projection.name,
+        "x": places[: len(chosen), 0].tolist(),
+        "y": places[: len(chosen), 1].tolist(),
+        "threshold": found.thresholds[chosen].tolist(),
+        "label": [target_word(predictor, target) for target in found.targets[chosen].tolist()],
+    }, places[len(chosen) :]
+
+
+def explored(answers: Answers, shown: Ints, places: Floats | None, images: Images, thumbnails: Thumbnails) -> Json:
+    """Return all the explorer shows."""
+    predictor = answers.predictor
+    n = predictor.calibration.n_ranked
+    own = label_rows(answers, shown) if isinstance(predictor, SetPredictor) else interval_rows(answers, shown)
+    effective = predictor.effective_sizes(answers.outputs[shown])
+    rows = []
+    for place, row in enumerate(shown.tolist()):
+        rows.append(
+            {
+                "row": row,
+                "threshold": float(answers.sets.thresholds[row]),
+                "global": predictor.calibration.global_threshold(predictor.coverage),
+                "effective": float(effective[place]),
+                "position": None if places is None else places[place].tolist(),
+                "image": thumbnails.add("test", row, images.test),
+                "neighbors": neighbor_rows(answers, row, images, thumbnails),
+                **own[place],
+            }
+        )
+    # The paper to the letter counts n rows where the others count n + 1.
+    counted = n - 1 if isinstance(predictor.method, PaperLiteral) else n
+    return {"n": counted, "neighbors": neighbor_words(predictor), "rows": rows}
+
+
+def label_rows(answers: Answers, shown: Ints) -> list[Json]:
+    """Return, for each shown row, its most probable labels, the truth among them, with scores and p-values."""
+    predictor, sets = answers.predictor, answers.sets
+    assert isinstance(predictor, SetPredictor)  # noqa: S101  asked for classifiers only
+    assert isinstance(sets, PredictionSets)  # noqa: S101
+    some = as_classification(answers.outputs)[shown]
+    (probabilities, scores), p = predictor.label_scores(some), predictor.p_values(some)
+    truths = sets.numbers(answers.targets)[shown].tolist()
+    sizes = [one.sizes[shown] for one in answers.local if isinstance(one, PredictionSets)]
+    found = []
+    for place, truth in enumerate(truths):
+        first = np.argsort(-probabilities[place], kind="stable")[:LISTED_LABELS]
+        listed = first if truth in first else np.append(first[:-1], truth)
+        labels = [
+            {
+                "name": target_word(predictor, label),
+                "probability": float(probabilities[place, label]),
+                "score": float(scores[place, label]),
+                "p": float(p[place, label]),
+                "truth": label == truth,
+            }
+            for label in listed.tolist()
+        ]
+        found.append(
+            {
+                "truth": target_word(predictor, truth),
+                "truth_value": None,
+                "labels": labels,
+                "set_sizes": [int(one[place]) for one in sizes],
+                "prediction": None,
+                "lower": None,
+                "upper": None,
+            }
+        )
+    return found
+
+
+def interval_rows(answers: Answers, shown: Ints) -> list[Json]:
+    """Return, for each shown row, its prediction, interval and truth."""
+    predictor, intervals = answers.predictor, answers.sets
+    assert isinstance(predictor, IntervalPredictor)  # noqa: S101  asked for regressions only
+    assert isinstance(intervals, PredictionIntervals)  # noqa: S101
+    some = predictor.nonconformity.prepared(as_regression(answers.outputs)[shown])
+    centers, truths = predictor.nonconformity.center(some), np.asarray(answers.targets, dtype=np.float64)[shown]
+    return [
+        {
+            "truth": f"{truth:.4g}",
+            "truth_value": float(truth),
+            "labels": [],
+            "set_sizes": [],
+            "prediction": float(center),
+            "lower": float(intervals.lower[row]),
+            "upper": float(intervals.upper[row]),
+        }
+        for row, center, truth in zip(shown.tolist(), centers, truths, strict=True)
+    ]
+
+
+def neighbor_rows(answers: Answers, row: int, images: Images, thumbnails: Thumbnails) -> list[Json]:
+    """Return the nearest rows that count, nearest first."""
+    found, predictor = near_rows(answers, row), answers.predictor
+    return [
+        {
+            "row": number,
+            "label": target_word(predictor, found.targets[at].item()),
+            "score": float(found.scores[at]),
+            "weight": float(found.weights[at]),
+            "distance": float(found.distances[at]),
+            "image": thumbnails.add("near", number, images.near),
+        }
+        for at, number in enumerate(found.rows[:LISTED_NEIGHBORS].tolist())
+    ]
+
+
+def near_rows(answers: Answers, row: int) -> Neighbors:
+    """Return the neighbors that make a row's threshold; where everyone does, those that vote; else nobody."""
+    predictor = answers.predictor
+    if predictor.localizer is not None and predictor.localizer.needs_distances():
+        return predictor.explain(answers.outputs, row).neighbors
+    model = voting(predictor)
+    if model is None:
+        nobody: Ints = np.empty(0, np.int64)
+        return Neighbors(nobody, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
+    remembered: Remembered = model.remembered
+    who, distances, weights = remembered.nearest(answers.outputs[row : row + 1], type(model).__name__)
+    targets = model.labels if isinstance(model, NeighborVotes) else model.residuals
+    return Neighbors(who, distances, weights, np.full(len(who), np.nan), targets[who], everyone=False)
+
+
+def neighbor_words(predictor: SetPredictor | IntervalPredictor) -> str:
+    """Return what the listed neighbors are."""
+    if predictor.localizer is not None and predictor.localizer.needs_distances():
+        return "Nearest calibration rows"
+    residuals = isinstance(predictor, IntervalPredictor)
+    return "Tuning rows whose residuals make the scale" if residuals else "Nearest tuning rows, which vote"
+
+
+def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | NeighborScales | None:
+    """Return the part that asks neighbors, besides the localizer."""
+    if isinstance(predictor, SetPredictor):
+        return predictor.probabilities if isinstance(predictor.probabilities, NeighborVotes) else None
+    score = predictor.nonconformity
+    return score.scale if isinstance(score, ScaledResidual) and isinstance(score.scale, NeighborScales) else None
+
+
+def target_word(predictor: SetPredictor | IntervalPredictor, target: float) -> str:
+    """Return a target as a reader knows it."""
+    if isinstance(predictor, IntervalPredictor):
+        return f"{target:.4g}"
+    return str(int(target)) if predictor.class_names is None else predictor.class_names[int(target)]

@@ -1,0 +1,73 @@
+"""Small pictures of rows as data URIs: each is written into the report once."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vicinal._arrays import as_array, check_rows
+from vicinal._extras import needs
+from vicinal.errors import InvalidValue, ShapeMismatch
+
+LARGEST = 96
+"""Pixels of the longer side of a thumbnail."""
+
+BYTES_MOST = 255
+
+
+@dataclass(eq=False)
+class Thumbnails:
+    """Data URIs by name, filled as rows are shown."""
+
+    found: dict[str, str] = field(default_factory=dict)
+
+    def add(self, kind: str, row: int, images: NDArray[np.uint8] | None) -> str | None:
+        """Return the name of a row's picture, or None where there is none."""
+        if images is None:
+            return None
+        if row >= len(images):
+            msg = (
+                f"neighbor_images must show every row that can be a neighbor; got {len(images)}, but row {row} is one."
+            )
+            raise ShapeMismatch(msg)
+        name = f"{kind}{row}"
+        if name not in self.found:
+            self.found[name] = _as_uri(images[row])
+        return name
+
+
+def as_images(values: ArrayLike | None, n_rows: int | None, name: str) -> NDArray[np.uint8] | None:
+    """Return pictures as bytes, (n, height, width, 3); gray ones and shares from 0 to 1 are turned into that."""
+    if values is None:
+        return None
+    array = as_array(values, name)
+    gray, colored = 3, 4
+    if array.ndim == colored and array.shape[3] == 1:
+        array = array[..., 0]
+    if array.ndim == gray:
+        array = np.repeat(array[..., None], 3, axis=3)
+    if array.ndim != colored or array.shape[3] != gray or 0 in array.shape[1:]:
+        msg = f"{name} must be (n, height, width) or (n, height, width, 3); got shape {array.shape}."
+        raise ShapeMismatch(msg)
+    if n_rows is not None:
+        check_rows(n_rows, array, name, "the outputs")
+    if array.dtype == np.uint8:
+        return np.asarray(array, dtype=np.uint8)
+    if array.dtype.kind != "f" or not (array.min() >= 0 and array.max() <= 1):
+        msg = f"{name} must be bytes (uint8), or shares from 0 to 1; got dtype {array.dtype} with other values."
+        raise InvalidValue(msg)
+    return np.asarray(np.rint(array * BYTES_MOST), dtype=np.uint8)
+
+
+def _as_uri(image: NDArray[np.uint8]) -> str:
+    with needs("PIL", "plots"):
+        from PIL import Image
+    picture = Image.fromarray(image)
+    picture.thumbnail((LARGEST, LARGEST))
+    file = io.BytesIO()
+    picture.save(file, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
