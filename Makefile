@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraint
 	@touch $@
 
 demo: .venv/.demo
-	$(BIN)/vicinal demo --splits 5 --out demo
+	$(BIN)/vicinal demo --splits 3 --out demo
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -33,6 +33,7 @@ test-all: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/tuning.py
 
 docs: .venv/.dev
 	$(BIN)/mkdocs build --strict --site-dir site

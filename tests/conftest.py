@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,22 @@ def real_outputs() -> Path:
     if not (root / "outputs").is_dir():
         pytest.skip(f"no real outputs in {root}; set VICINAL_DATA to a folder that has outputs/*.npz")
     return root / "outputs"
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """The installed Chromium; tests that need it skip where there is none."""
+    pytest.importorskip("plotly", reason="the page inlines plotly.js")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the page")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with sync_api.sync_playwright() as playwright:
+        path = found or playwright.chromium.executable_path
+        if not Path(path).exists():
+            pytest.skip("no Chromium on this machine")
+        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        launched = playwright.chromium.launch(executable_path=path, args=options)
+        yield launched
+        launched.close()

@@ -307,6 +307,16 @@ BAD = {
     "search": (lambda o, y: vc.tune(o, y, 0.8, search=FEW), Incompatible, "search must be Grid"),
     "outputs": (lambda o, y: vc.tune(o.logits, y, 0.8), Incompatible, "tune needs ModelOutputs"),
     "bound of 2": (lambda o, y: vc.DecileGap(2.0), InvalidLevel, "at_most must be strictly between 0 and 1"),
+    "tenths of few rows": (
+        lambda o, y: vc.tune(o, y, 0.8, objective=vc.DecileGap(0.1)),
+        TooFewRows,
+        "at least 200 tuning rows, 20 in each tenth; got 120",
+    ),
+    "classes of a regression": (
+        lambda o, y: vc.tune(regression_rows(120, 1)[0]["CQR"], y, 0.8, objective=vc.ClassGap(0.1)),
+        Incompatible,
+        "ClassGap is for classifiers",
+    ),
     "coverage": (lambda o, y: vc.tune(o, y, 90), InvalidLevel, "0.9, not 90"),
     "no trials": (lambda o, y: vc.Bayesian(trials=0), InvalidLevel, "trials must be a whole number"),
     "votes of the same rows": (

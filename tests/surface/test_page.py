@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tests.surface.page_sample import HOSTILE, sample
 from vicinal.reporting.html import embedded, render
 
 SMALL = {"rows": 130, "candidates": 60, "points": 150, "images": False}
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def test_data_cannot_leave_its_element():
@@ -34,21 +32,6 @@ def test_one_document_with_everything_inside():
     assert text.encode("utf-8").startswith(b"<!doctype html>")
     assert "<title>a &lt; b {{data}}" in text
     assert not re.search(r"<(link|script|img|iframe)[^>]*(src|href)=", text[: text.index('id="data"')])
-
-
-@pytest.fixture(scope="module")
-def browser():
-    pytest.importorskip("plotly", reason="the page inlines plotly.js")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the page")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with sync_api.sync_playwright() as playwright:
-        path = found or playwright.chromium.executable_path
-        if not Path(path).exists():
-            pytest.skip("no Chromium on this machine")
-        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        launched = playwright.chromium.launch(executable_path=path, args=options)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,17 @@ FIXED = {
     *("APS", "AbsoluteResidual", "Ball", "CQR", "Exact", "Exponential", "LAC", "LeaveOneOut", "ModelOutputs"),
     *("NeighborhoodClassifier", "NeighborhoodRegressor", "NeverEmpty", "PaperLiteral", "RAPS", "ScaledResidual"),
     *("Split", "SplitReference", "TemperatureScaling", "Uniform", "calibrate", "evaluate", "naive_sets", "split_rows"),
+    *(
+        "Bayesian",
+        "Grid",
+        "Identity",
+        "NeighborVotes",
+        "PrincipalComponents",
+        "Standardize",
+        "TuningReport",
+        "UnitLength",
+    ),
+    *("diagnose", "report", "tune"),
 }
 
 
@@ -47,6 +58,7 @@ def test_importing_pulls_in_nothing_heavy():
         "o = vc.ModelOutputs.from_logits(np.zeros((30, 2)), np.ones((30, 2)))\n"
         "vc.calibrate(o, np.zeros(30, int), 0.8, localizer=vc.Uniform(3)).predict(o)\n"
         "heavy = {'torch', 'faiss', 'matplotlib', 'fastapi', 'flask', 'typer', 'rich', 'sklearn', 'pandas'}\n"
+        "heavy |= {'optuna', 'plotly', 'PIL'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     assert run("-c", program).stdout.strip() == "[]"
@@ -63,6 +75,13 @@ def test_importing_pulls_in_nothing_heavy():
             "plots",
             "from pathlib import Path; from vicinal.plots import size_against_coverage as f; f({}, Path('x'))",
         ),
+        ("plotly", "plots", "from vicinal.reporting.html import render; render({})"),
+        (
+            "optuna",
+            "tune",
+            "import numpy as np, vicinal as vc; o = vc.ModelOutputs.from_logits(np.eye(3)[np.arange(60) % 3], "
+            "np.arange(60.0)[:, None]); vc.tune(o, np.arange(60) % 3, 0.8, search=vc.Bayesian(2))",
+        ),
     ],
 )
 def test_a_missing_extra_is_named(package, extra, program):
@@ -76,13 +95,16 @@ def vicinal_command(*arguments, **options):
     return run("-c", "from vicinal.cli import main; main()", *arguments, **options)
 
 
-def test_the_demo_prints_a_table_and_leaves_two_figures(tmp_path):
+def test_the_demo_prints_a_table_and_leaves_a_report_and_figures(tmp_path):
     found = vicinal_command("demo", "--out", str(tmp_path / "figures"), "--json")
     assert found.returncode == 0, found.stderr
     result = json.loads(found.stdout)
-    assert len(result["rows"]) == 8
+    assert len(result["rows"]) == 10
     for row in result["rows"][1:]:
         assert abs(row["coverage"] - 0.9) < 0.03
+    sizes = {row["method"]: row["mean_size"] for row in result["rows"]}
+    assert sizes["tuned, smallest"] < sizes["Split, LAC"]
+    assert 5e6 < Path(result["report"]).stat().st_size < 15e6
     for figure in result["figures"]:
         assert Path(figure).read_bytes().startswith(b"\x89PNG")
 

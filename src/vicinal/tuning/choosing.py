@@ -58,6 +58,7 @@ def tune(
     walk = Grid() if search is None else search
     _check_kinds(outputs, aim, walk)
     rows = _judged_rows(len(outputs), coverage, folds, most_rows, seed)
+    aim.check(len(rows), regression=isinstance(outputs, RegressionOutputs))
     judge = Judge(_cut(len(rows), folds, seed), coverage)
     bar = tqdm(desc="tune", unit="candidate", disable=None if progress else True)
     try:

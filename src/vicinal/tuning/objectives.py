@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vicinal._arrays import proper_share
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.metrics import GROUP_ROWS
 
 
 class Measured(Protocol):
@@ -31,6 +33,10 @@ class Objective(ABC):
     @abstractmethod
     def excess(self, measured: Measured) -> float:
         """Return how far a candidate is beyond the bound, 0 where it keeps it."""
+
+    def check(self, n_rows: int, *, regression: bool) -> None:
+        """Refuse rows on which the bound cannot be measured."""
+        return
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,13 @@ class DecileGap(Objective):
     def __post_init__(self) -> None:
         proper_share("at_most", self.at_most)
 
+    def check(self, n_rows: int, *, regression: bool) -> None:
+        """Refuse tenths too small to measure."""
+        needed = 10 * GROUP_ROWS
+        if n_rows < needed:
+            msg = f"DecileGap needs at least {needed} tuning rows, {GROUP_ROWS} in each tenth; got {n_rows}."
+            raise TooFewRows(msg, rows=n_rows, needed=needed)
+
     def excess(self, measured: Measured) -> float:
         """Return by how much the worst tenth falls short."""
         worst = measured.worst_tenth
@@ -88,6 +101,12 @@ class ClassGap(Objective):
 
     def __post_init__(self) -> None:
         proper_share("at_most", self.at_most)
+
+    def check(self, n_rows: int, *, regression: bool) -> None:
+        """Refuse a regression: it has no classes."""
+        if regression:
+            msg = "ClassGap is for classifiers; for a regression use DecileGap, in tenths of the predicted value."
+            raise Incompatible(msg)
 
     def excess(self, measured: Measured) -> float:
         """Return by how much the mean gap over classes is beyond the bound."""

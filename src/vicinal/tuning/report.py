@@ -90,8 +90,12 @@ class TuningReport:
         return tuple(found)
 
     def __str__(self) -> str:
-        first = [one for one in self.candidates if one.excess == 0] or list(self.candidates)
-        shown = list(dict.fromkeys([self.winner, self.everyone, *first[:SHOWN]]))
+        first = [self.winner, self.everyone, *(one for one in self.candidates if one.excess == 0 or not self.met)]
+        # Those that gave the same answers (NeverEmpty where no set was empty) are shown once.
+        distinct: dict[tuple[float, float, float | None], Candidate] = {}
+        for one in first:
+            distinct.setdefault((one.size, one.standard_error, one.worst_tenth), one)
+        shown = list(distinct.values())[: SHOWN + 1]
         lines = [
             f"{len(self.candidates)} candidates on {self.rows} rows in {self.folds} folds, coverage {self.coverage:g}, "
             f"{self.objective}",

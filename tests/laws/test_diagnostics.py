@@ -1,0 +1,180 @@
+"""Diagnosis: what it compares is what Split and the predictor return; the paper's quantities by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vicinal as vc
+from tests.instances import LOCALIZERS, METHODS, classification_rows, regression_rows
+from vicinal.diagnostics.diagnosis import bootstrapped
+from vicinal.diagnostics.theory import theory
+from vicinal.errors import Incompatible, ShapeMismatch, TooFewRows
+
+CLASSES = 5
+
+
+def calibrated(localizer, method=None, n=80):
+    outputs, labels = classification_rows(n + 60, seed=1)
+    predictor = vc.calibrate(outputs[:n], labels[:n], 0.8, localizer=localizer, method=method)
+    return predictor, outputs[:n], labels[:n], outputs[n:], labels[n:]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_without_neighborhood_is_split_on_the_ranked_rows(method):
+    predictor, cal, labels, test, _ = calibrated(vc.Uniform(9), method)
+    plain = predictor.without_neighborhood().predict(test)
+    if isinstance(method, vc.SplitReference):  # only the rows that are not reference rows are ranked
+        assert len(np.unique(plain.thresholds)) == 1
+        return
+    split = vc.calibrate(cal, labels, 0.8, method=vc.Split()).predict(test)
+    assert np.array_equal(plain.members, split.members)
+
+
+@pytest.mark.parametrize("localizer", LOCALIZERS, ids=str)
+def test_effective_sizes_are_those_of_the_explanations(localizer):
+    predictor, _, _, test, _ = calibrated(localizer)
+    found = predictor.effective_sizes(test)
+    assert np.allclose(found, [predictor.explain(test, row).effective_size for row in range(len(test))])
+
+
+@pytest.mark.parametrize("localizer", LOCALIZERS, ids=str)
+def test_the_landscape_is_what_leave_one_out_says_of_each_row_without_itself(localizer):
+    outputs, labels = classification_rows(50, seed=4)
+    for method in (vc.Exact(), vc.LeaveOneOut()):
+        predictor = vc.calibrate(outputs, labels, 0.8, localizer=localizer, method=method)
+        found = predictor.calibration.landscape(0.8)
+        if not localizer.needs_distances():
+            assert found is None
+            continue
+        order = np.argsort(1 - _softmax(outputs.logits)[np.arange(50), labels], kind="stable")
+        assert np.array_equal(found.targets, labels[order])
+        assert np.allclose(found.representations, outputs.representations[order])
+        assert len(found.thresholds) == 50
+    # Far from itself a row is any other: with one far twin, the threshold is that of a test point at its place.
+    moved = np.concatenate([outputs.representations, [[50.0, 50.0, 50.0]]])
+    rows = vc.ModelOutputs.from_logits(np.concatenate([outputs.logits, outputs.logits[:1]]), moved)
+    both = np.append(labels, labels[0])
+    predictor = vc.calibrate(rows, both, 0.8, localizer=localizer, method=vc.LeaveOneOut())
+    found = predictor.calibration.landscape(0.8)
+    if found is not None:
+        assert np.isfinite(found.thresholds).any()
+
+
+def _softmax(logits):
+    raw = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return raw / raw.sum(axis=1, keepdims=True)
+
+
+def test_the_diagnosis_compares_the_two_predictors():
+    predictor, _, _, test, truth = calibrated(vc.Exponential(20, 0.5))
+    found = vc.diagnose(test, truth, predictor)
+    local, plain = predictor.predict(test), predictor.without_neighborhood().predict(test)
+    assert found.size_difference.mean == pytest.approx((local.sizes - plain.sizes).mean())
+    assert found.size_difference.low <= found.size_difference.mean <= found.size_difference.high
+    assert found.neighborhood.coverage == local.covered(truth).mean()
+    assert found.split.coverage == plain.covered(truth).mean()
+    assert found.classes.rows.sum() == found.tenths.rows.sum() == 60
+    by_class = [local.covered(truth)[truth == label].mean() for label in np.unique(truth)]
+    assert np.allclose(found.classes.neighborhood, by_class)
+    assert found.thin_share == np.mean(found.effective_sizes < 4)
+    assert found.global_threshold == plain.thresholds[0]
+    assert "difference in size" in str(found)
+    assert len(found.theory) == 3
+
+
+def test_a_regression_is_diagnosed_without_classes():
+    by_name, targets = regression_rows(300, seed=1)
+    outputs = by_name["AbsoluteResidual"]
+    predictor = vc.calibrate(outputs[:200], targets[:200], 0.8, localizer=vc.Uniform(30))
+    found = vc.diagnose(outputs[200:], targets[200:], predictor)
+    assert found.classes is None
+    assert found.theory == ()
+    assert found.silhouette_representations is None
+    assert "effective neighbors" in str(found)
+
+
+def test_advice_says_what_was_seen():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, size=(2000, 1))
+    y = rng.normal(0, 0.1 + np.abs(x[:, 0]))
+    outputs = vc.ModelOutputs.from_predictions(np.zeros(2000), x)
+    good = vc.calibrate(outputs[:1000], y[:1000], 0.9, localizer=vc.Uniform(100))
+    assert "keep it" in vc.diagnose(outputs[1000:], y[1000:], good).advice
+    thin = vc.calibrate(outputs[:1000], y[:1000], 0.9, localizer=vc.Uniform(3))
+    assert "widen them" in vc.diagnose(outputs[1000:], y[1000:], thin).advice
+    none = vc.calibrate(outputs[:1000], y[:1000], 0.9, method=vc.Split())
+    assert "no neighborhood" in vc.diagnose(outputs[1000:], y[1000:], none).advice
+
+
+def test_the_bootstrap_interval_covers_the_mean():
+    rng = np.random.default_rng(3)
+    hits = 0
+    for _ in range(200):
+        found = bootstrapped(rng.normal(1.0, 2.0, size=80), rng)
+        hits += found.low <= 1.0 <= found.high
+    assert 178 <= hits <= 200  # binomial(200, .95) with a bootstrap's small deficit
+
+
+def slow_theory(rows, labels, scores, coverage, radius):
+    """mu, sigma and (iii) word for word."""
+    n = len(rows)
+    near = [[j for j in range(n) if j != i and np.linalg.norm(rows[i] - rows[j]) <= 2 * radius] for i in range(n)]
+    robust = [all(labels[j] == labels[i] for j in near[i]) for i in range(n)]
+    classes = sorted(set(labels.tolist()))
+    lost = {c: sum(not robust[i] for i in range(n) if labels[i] == c) for c in classes}
+    count = {c: int(np.sum(labels == c)) for c in classes}
+    levels = sorted({sorted(scores)[int(np.ceil(q * n / 10)) - 1] for q in range(1, 10)})
+    joint, given = [], []
+    for c in classes:
+        some = [i for i in range(n) if robust[i] and labels[i] == c and near[i]]
+        if len(some) < 5:
+            continue
+        for t in levels:
+            share = np.mean([scores[i] <= t for i in range(n) if labels[i] == c])
+            if share == 0:
+                continue
+            inside = [sum(scores[j] <= t for j in near[i]) for i in some]
+            joint.append(np.mean([k / (n - 1) for k in inside]) / share)
+            given.append(np.mean([k / len(near[i]) for k, i in zip(inside, some, strict=True)]) / share)
+    rarest = min(count.values()) / n
+    return {
+        "separation": max(lost.values()) / n,
+        "separation_given_class": max(lost[c] / count[c] for c in classes),
+        "concentration": min(joint, default=None),
+        "concentration_given_near": min(given, default=None),
+        "needed": coverage / (1 - (1 - coverage) * (2 - rarest)),
+    }
+
+
+@pytest.mark.parametrize("radius", [0.05, 0.3, 0.6, 2.0])
+def test_the_papers_quantities_word_for_word(radius):
+    rng = np.random.default_rng(5)
+    labels = rng.integers(3, size=70)
+    rows = np.eye(3)[labels] * 1.5 + rng.normal(0, 0.4, size=(70, 3))
+    scores = rng.normal(size=70)
+    distances = np.linalg.norm(rows[:, None] - rows[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    found = theory(distances <= 2 * radius, labels, scores, 0.9, radius)
+    for name, value in slow_theory(rows, labels, scores, 0.9, radius).items():
+        expected = value if value is None else pytest.approx(value, rel=1e-5)
+        assert getattr(found, name) == expected, name
+
+
+BAD = {
+    "order of arguments": (vc.diagnose, Incompatible, "in this order"),
+    "few rows": (lambda p, o, y: vc.diagnose(o[:5], y[:5], p), TooFewRows, "at least 20 rows"),
+    "inputs of other rows": (
+        lambda p, o, y: vc.diagnose(o, y, p, inputs=np.ones((3, 2))),
+        ShapeMismatch,
+        "inputs must",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_a_sentence(name):
+    call, error, words = BAD[name]
+    predictor, _, _, test, truth = calibrated(vc.Uniform(9))
+    with pytest.raises(error, match=words):
+        call(predictor, test, truth)
