@@ -35,6 +35,9 @@ from vicinal.tuning.space import EVERYONE
 SET_ASIDE = 3
 """Without a localizer, one row in this many is set aside to choose one on."""
 
+MOST_ASIDE, MOST_JUDGED = 10_000, 2_000
+"""Rows set aside at most, and those of them that judge candidates: more would take minutes and change little."""
+
 WORTH_TUNING = 50
 """Rows below which nothing is chosen on them: everyone then counts alike."""
 
@@ -92,10 +95,10 @@ def calibrate(
 ) -> SetPredictor | IntervalPredictor:
     """Calibrate on rows that neither the model nor any fitted part has seen.
 
-    Without `method`: Exact. Without a `localizer`, a third of the rows is set aside, whatever of the four parts is None
-    is chosen on it by `tune` (the report is `tuning` of the predictor), and the others calibrate; Split needs none, and
-    neither does a localizer you name: then None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what
-    the outputs hold), and probabilities and representations as given.
+    Without `method`: Exact. Without a `localizer` (which Split does not need), a third of the rows, at most 10,000, is set
+    aside; whatever of the four parts is None is chosen on it by `tune` (the report is `tuning` of the predictor), and the
+    others calibrate. With one, None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what the outputs
+    hold), and probabilities and representations as given.
 
     Examples
     --------
@@ -141,7 +144,7 @@ def _tuned(
     how.method.check_rows_may_be_set_aside()
     n, needed = len(outputs), max(WORTH_TUNING, tuning_rows_needed(coverage))
     # Drawn without a look at the rows, so that those kept stay exchangeable with test rows.
-    aside, kept = split_rows(n, [n // SET_ASIDE, None])
+    aside, kept = split_rows(n, [min(n // SET_ASIDE, MOST_ASIDE), None])
     if len(aside) < needed:
         remark = (
             f"No neighborhood was chosen, everyone counts alike: choosing takes {needed} rows set aside, a third of "
@@ -155,7 +158,9 @@ def _tuned(
         probabilities=None if parts.probabilities is None else [parts.probabilities],
         representation=None if parts.representation is None else [parts.representation],
     )
-    report = tune(outputs[aside], values[aside], coverage, search=Grid(space), progress=how.progress)
+    report = tune(
+        outputs[aside], values[aside], coverage, search=Grid(space), most_rows=MOST_JUDGED, progress=how.progress
+    )
     remark = f"{len(aside)} of {n} rows were set aside to choose the parts on, and take no part in calibration."
     found = _calibrated(outputs[kept], values[kept], coverage, Parts(**report.settings), how, kept)
     return replace(found, tuning=report, remark=remark)

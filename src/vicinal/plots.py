@@ -131,7 +131,7 @@ def coverage_by_group(groups: Mapping[str, Any], data: Mapping[str, Any], path: 
         for (name, color, _), marker in zip(BOTH, ("s", "o"), strict=True):
             style: dict[str, Any] = {"markerfacecolor": "none"} if name == "split" else {}
             values = [groups[name][at] for at in order]
-            axes.plot(values, "" if many else "--", color=color, marker=marker, label=name, **style)
+            axes.plot(values, linestyle="none" if many else "--", color=color, marker=marker, label=name, **style)
         axes.axhline(data["headline"]["target"], color="0.5", linestyle=":", label="target")
         if not many:
             axes.set_xticks(range(len(order)), [groups["names"][at] for at in order])

@@ -13,6 +13,9 @@ from vicinal.kernels.distances import Panel
 from vicinal.kernels.lists import Lists, nearest_lists
 from vicinal.neighbors.exact import ExactSearch, Reference
 
+BUFFERED = 2**21
+"""Entries of unfinished lists that a thread holds at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class NeighborLists:
@@ -34,13 +37,16 @@ class NeighborLists:
         reference = Reference.of(representations, np.arange(n))
         pieces: dict[int, tuple[Ints, np.ndarray, Floats]] = {}
 
+        step = max(1, BUFFERED // n)
+
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            counts = np.empty(stop - start, np.int64)
-            who = np.empty((stop - start, n), np.int32)
-            squared = np.empty((stop - start, n))
-            nearest_lists(panel, first, groups, n_folds, most, least, start, stop, counts, who, squared)
-            listed = np.arange(n) < counts[:, None]
-            pieces[first + start] = (counts, who[listed], np.sqrt(squared[listed]))
+            for begin in range(start, stop, step):
+                end = min(begin + step, stop)
+                counts = np.empty(end - begin, np.int64)
+                who, squared = np.empty((end - begin, n), np.int32), np.empty((end - begin, n))
+                nearest_lists(panel, first, groups, n_folds, most, least, begin, end, counts, who, squared)
+                listed = np.arange(n) < counts[:, None]
+                pieces[first + begin] = (counts, who[listed], np.sqrt(squared[listed]))
 
         ExactSearch().over_rows(reference, reference.rows[:n], work)
         ordered = [pieces[start] for start in sorted(pieces)]
