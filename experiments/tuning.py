@@ -2,10 +2,12 @@
 
     python experiments/tuning.py DATA cifar100_resnet18 0.9
     python experiments/tuning.py DATA imagenet_tiny_resnet50 0.9 --few
+    python experiments/tuning.py DATA cifar100_resnet18 0.9 --only "tuned, "
     python experiments/tuning.py --table
 
 DATA is a folder with NAME.npz: arrays `logits`, `representations`, `labels`. Each run writes
-experiments/results/tuning-NAME.json; `--table` prints all of them as the tables of docs/tuning-results.md.
+experiments/results/tuning-NAME.json; with `--only`, rows whose title begins so are made anew and the others stay;
+`--table` prints all results as the tables of docs/tuning-results.md.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import datetime
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -81,21 +84,22 @@ class Split:
         return {**numbers, "chosen": words, "seconds": round(seconds, 1)}
 
 
-def run(folder: Path, name: str, coverage: float, splits: int, *, few: bool) -> dict[str, object]:
-    """Measure everything on every split."""
+def run(folder: Path, name: str, coverage: float, splits: int, only: str, *, few: bool) -> dict[str, object]:
+    """Measure everything, or the rows whose title begins with `only`, on every split."""
     with np.load(folder / f"{name}.npz", allow_pickle=False) as stored:
         outputs = vc.ModelOutputs.from_logits(stored["logits"], stored["representations"])
         labels = stored["labels"].astype(np.int64)
     found: dict[str, list[dict[str, object]]] = {}
     for seed in range(splits):
         split = Split(outputs, labels, seed, coverage)
-        for title, answer in split.baselines().items():
-            found.setdefault(title, []).append(split.measured(title, *answer))
+        rows = {title: lambda answer=answer: answer for title, answer in split.baselines().items()}
         for title, search in list(SEARCHES.items())[: 4 if few else None]:
-            found.setdefault(title, []).append(split.measured(title, *split.tuned(search)))
+            rows[title] = partial(split.tuned, search)
         for objective in OBJECTIVES[: 0 if few else None]:
-            title = f"tuned, {objective}"
-            found.setdefault(title, []).append(split.measured(title, *split.tuned(vc.Grid(), objective)))
+            rows[f"tuned, {objective}"] = partial(split.tuned, vc.Grid(), objective)
+        for title, answer in rows.items():
+            if title.startswith(only):
+                found.setdefault(title, []).append(split.measured(title, *answer()))
     date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     return {"name": name, "coverage": coverage, "splits": splits, "parts": split.sizes, "date": date, "rows": found}
 
@@ -132,6 +136,7 @@ def main() -> None:
     parser.add_argument("name", nargs="?")
     parser.add_argument("coverage", nargs="?", type=float, default=0.9)
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--only", default="", help="make anew only rows whose title begins so")
     parser.add_argument("--few", action="store_true", help="fewer variants, where there are many classes")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
@@ -139,9 +144,11 @@ def main() -> None:
         for path in sorted(RESULTS.glob("tuning-*.json")):
             print(table(json.loads(path.read_text())) + "\n")
         return
-    result = run(given.folder, given.name, given.coverage, given.splits, few=given.few)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"tuning-{given.name}.json").write_text(json.dumps(result, indent=1))
+    result = run(given.folder, given.name, given.coverage, given.splits, given.only, few=given.few)
+    path = RESULTS / f"tuning-{given.name}.json"
+    if given.only:
+        result["rows"] = {**json.loads(path.read_text())["rows"], **result["rows"]}
+    path.write_text(json.dumps(result, indent=1))
     print(table(result))
 
 

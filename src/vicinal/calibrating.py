@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Ints, as_labels, as_targets
-from vicinal.calibration import Exact, Method, ScoredRows, Task
+from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.localizers import Localizer
 from vicinal.maps import MapPlan, RepresentationMap
@@ -95,10 +95,10 @@ def calibrate(
 ) -> SetPredictor | IntervalPredictor:
     """Calibrate on rows that neither the model nor any fitted part has seen.
 
-    Without `method`: Exact. Without a `localizer` (which Split does not need), a third of the rows, at most 10,000, is set
-    aside; whatever of the four parts is None is chosen on it by `tune` (the report is `tuning` of the predictor), and the
-    others calibrate. With one, None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what the outputs
-    hold), and probabilities and representations as given.
+    Without `method`: Exact. Without a `localizer` (which Split does not need), a third of the rows, at most 10,000, is
+    set aside; whatever of the four parts is None is chosen on it by `tune` (the report is `tuning` of the predictor),
+    and the others calibrate. With one, None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what the
+    outputs hold), and probabilities and representations as given.
 
     Examples
     --------
@@ -125,6 +125,7 @@ def calibrate(
     how = How(chosen, ExactSearch() if search is None else search, progress=progress)
     if localizer is None and chosen.local:
         return _tuned(outputs, targets, coverage, parts, how)
+    _check_apart(outputs, parts)
     return _calibrated(outputs, targets, coverage, parts, how)
 
 
@@ -144,23 +145,24 @@ def _tuned(
     how.method.check_rows_may_be_set_aside()
     n, needed = len(outputs), max(WORTH_TUNING, tuning_rows_needed(coverage))
     # Drawn without a look at the rows, so that those kept stay exchangeable with test rows.
-    aside, kept = split_rows(n, [min(n // SET_ASIDE, MOST_ASIDE), None])
+    aside, kept = split_rows(n, [min(n // SET_ASIDE, max(MOST_ASIDE, needed)), None])
     if len(aside) < needed:
         remark = (
             f"No neighborhood was chosen, everyone counts alike: choosing takes {needed} rows set aside, a third of "
             f"{SET_ASIDE * needed}."
         )
-        found = _calibrated(outputs, targets, coverage, replace(parts, localizer=EVERYONE), how)
-        return replace(found, remark=remark)
+        everyone = replace(parts, localizer=EVERYONE)
+        _check_apart(outputs, everyone)
+        return replace(_calibrated(outputs, targets, coverage, everyone, how), remark=remark)
+    _check_apart(outputs, parts)
     values = _checked(outputs, targets)
     space = Space(
         nonconformity=None if parts.nonconformity is None else [parts.nonconformity],
         probabilities=None if parts.probabilities is None else [parts.probabilities],
         representation=None if parts.representation is None else [parts.representation],
     )
-    report = tune(
-        outputs[aside], values[aside], coverage, search=Grid(space), most_rows=MOST_JUDGED, progress=how.progress
-    )
+    judged = max(MOST_JUDGED, needed)
+    report = tune(outputs[aside], values[aside], coverage, search=Grid(space), most_rows=judged, progress=how.progress)
     remark = f"{len(aside)} of {n} rows were set aside to choose the parts on, and take no part in calibration."
     found = _calibrated(outputs[kept], values[kept], coverage, Parts(**report.settings), how, kept)
     return replace(found, tuning=report, remark=remark)
@@ -175,16 +177,12 @@ def _calibrated(
     numbers: Ints | None = None,
 ) -> SetPredictor | IntervalPredictor:
     """Calibrate on all rows; `numbers` is how their owner knows them, where not 0, 1, 2, ..."""
-    score, localizer, probabilities = fitting_score(outputs, parts.nonconformity), parts.localizer, parts.probabilities
-    if probabilities is not None:
-        check_fitted_apart(outputs, probabilities, probabilities.remembered)
-    if isinstance(score, RegressionScore):
-        check_fitted_apart(outputs, score, score.remembered)
-    near = how.method.local and localizer is not None and localizer.needs_distances()
+    score, localizer = fitting_score(outputs, parts.nonconformity), parts.localizer if how.method.local else None
+    near = localizer is not None and localizer.needs_distances()
 
     def scored(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
         columns = mapped_representations(rows, parts.representation) if near else no_columns(len(rows))
-        return scored_rows(rows, values, score, probabilities, columns)
+        return scored_rows(rows, values, score, parts.probabilities, columns)
 
     def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
         check_other_rows(outputs, rows)
@@ -192,31 +190,46 @@ def _calibrated(
         return scored(rows, values)
 
     own = replace(scored(outputs, targets), given_numbers=numbers)
-    calibration = how.method.calibrate(
-        Task(own, localizer, how.search, scorer, progress="calibrate" if how.progress else None)
-    )
+    progress = "calibrate" if how.progress else None
+    calibration = how.method.calibrate(Task(own, localizer, how.search, scorer, progress))
     calibration.guarantee(coverage)
-    if isinstance(score, RegressionScore):
+    return _predictor(outputs, coverage, replace(parts, nonconformity=score, localizer=localizer), how, calibration)
+
+
+def _predictor(
+    outputs: ModelOutputs, coverage: Coverage, parts: Parts, how: How, calibration: Calibration
+) -> SetPredictor | IntervalPredictor:
+    """Put parts and calibration together."""
+    if isinstance(parts.nonconformity, RegressionScore):
         return IntervalPredictor(
             coverage=coverage,
-            localizer=localizer,
+            localizer=parts.localizer,
             representation=parts.representation,
             method=how.method,
             calibration=calibration,
-            nonconformity=score,
+            nonconformity=parts.nonconformity,
         )
+    assert isinstance(parts.nonconformity, ClassificationScore)  # noqa: S101  a score is one or the other
     classified = as_classification(outputs)
     return SetPredictor(
         coverage=coverage,
-        localizer=localizer,
+        localizer=parts.localizer,
         representation=parts.representation,
         method=how.method,
         calibration=calibration,
-        nonconformity=score,
-        probabilities=probabilities,
+        nonconformity=parts.nonconformity,
+        probabilities=parts.probabilities,
         n_classes=classified.n_classes,
         class_names=classified.class_names,
     )
+
+
+def _check_apart(outputs: ModelOutputs, parts: Parts) -> None:
+    """Refuse parts that were fitted on the rows to be calibrated on and remember them."""
+    if parts.probabilities is not None:
+        check_fitted_apart(outputs, parts.probabilities, parts.probabilities.remembered)
+    if isinstance(parts.nonconformity, RegressionScore):
+        check_fitted_apart(outputs, parts.nonconformity, parts.nonconformity.remembered)
 
 
 def _checked(outputs: ModelOutputs, targets: ArrayLike) -> np.ndarray:

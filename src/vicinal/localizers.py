@@ -67,7 +67,7 @@ class Exponential(Localizer):
 
     def rule(self, others: int) -> Rule:
         """Return the rule in numbers for points with `others` candidates each."""
-        return Rule(_count(self.n_neighbors, others), -1.0, float(self.bandwidth), 0.0)
+        return Rule(neighbor_count(self.n_neighbors, others), -1.0, float(self.bandwidth), 0.0)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Uniform(Localizer):
 
     def rule(self, others: int) -> Rule:
         """Return the rule in numbers for points with `others` candidates each."""
-        return Rule(_count(self.n_neighbors, others), -1.0, math.inf, 0.0)
+        return Rule(neighbor_count(self.n_neighbors, others), -1.0, math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def nearby(lists: NeighborLists, n_neighbors: int | float, multiple: float) -> L
 
     A bandwidth said so is free of the scale of the representations.
     """
-    reach = lists.typical_distance(_count(n_neighbors, lists.n - 1))
+    reach = lists.typical_distance(neighbor_count(n_neighbors, lists.n - 1))
     # Where the k-th neighbor of most rows is a duplicate, no bandwidth has a scale.
     if math.isinf(multiple) or reach == 0:
         return Uniform(n_neighbors)
@@ -143,11 +143,13 @@ def _check_count(n_neighbors: int | float | None) -> None:
     """Refuse what is neither a whole number from 1, nor a share below 1, nor None."""
     if isinstance(n_neighbors, (float, np.floating)) and 0 < n_neighbors < 1:
         return
+    if isinstance(n_neighbors, (float, np.floating)) and n_neighbors == 1:
+        raise InvalidLevel("n_neighbors", n_neighbors, "1 for one neighbor, a share below 1, or None for everyone")
     if n_neighbors is not None:
         whole_number("n_neighbors", n_neighbors, least=1)
 
 
-def _count(n_neighbors: int | float | None, others: int) -> int:
+def neighbor_count(n_neighbors: int | float | None, others: int) -> int:
     """Return how many neighbors of `others` candidates are meant; 0 is everyone."""
     if n_neighbors is None:
         return 0

@@ -17,6 +17,7 @@ from vicinal.outputs import (
     as_regression,
 )
 from vicinal.probabilities import ProbabilityModel, probability_chunks
+from vicinal.probabilities.base import proper_probabilities
 from vicinal.remembered import Remembered
 from vicinal.scores import (
     CQR,
@@ -99,13 +100,28 @@ def scored_rows(
     probabilities: ProbabilityModel | None,
     representations: Reals,
 ) -> ScoredRows:
-    """Return rows with the score of their target, for either task."""
+    """Return rows with the score of their target, for either task; rows that a part remembers, without themselves."""
     if isinstance(score, RegressionScore):
-        values = as_targets(targets, len(outputs))
-        return ScoredRows(representations, value_scores(as_regression(outputs), values, score), values)
+        values, rows = as_targets(targets, len(outputs)), as_regression(outputs)
+        prepared = score.prepared_own if _remembers(score.remembered, rows, score) else score.prepared
+        found = checked_scores(score.of_values(prepared(rows), values), (len(rows),), score)
+        return ScoredRows(representations, found, values)
     classified = as_classification(outputs)
     labels = as_labels(targets, len(outputs), classified.n_classes, classified.class_names)
+    if probabilities is not None and _remembers(probabilities.remembered, classified, probabilities):
+        own = proper_probabilities(probabilities.of_own(classified), classified, probabilities)
+        uniforms = row_uniforms(classified, score.seed)
+        found = checked_scores(score.of_labels(own, uniforms, labels), (len(labels),), score)
+        return ScoredRows(representations, found, labels)
     return ScoredRows(representations, label_scores(classified, labels, score, probabilities), labels)
+
+
+def _remembers(remembered: Remembered | None, outputs: ModelOutputs, part: object) -> bool:
+    """Return whether these are the rows that a part was fitted on, in their order: tuning rows used for reference."""
+    if remembered is None or len(remembered) != len(outputs):
+        return False
+    rows = hashed_values(remembered.mapped(outputs, type(part).__name__), 0)
+    return bool(np.array_equal(rows, hashed_values(remembered.reference.rows[: len(remembered)], 0)))
 
 
 def no_columns(n_rows: int) -> Reals:
@@ -144,12 +160,13 @@ def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: Remember
 
 def _check_apart(calibration: Reals, others: Reals, name: str, advice: str) -> None:
     """Refuse others that stand among the calibration rows."""
-    known = hashed_values(calibration, 0)
-    again = float(np.isin(hashed_values(others, 0), known).mean())
+    known, given = hashed_values(calibration, 0), hashed_values(others, 0)
+    # Looked at from both sides: many others may hold all of few calibration rows.
+    again = max(float(np.isin(given, known).mean()), float(np.isin(known, given).mean()))
     # Rows of few distinct values coincide by chance; rows that are nearly all different do not.
     if again > SAME_ROWS and len(np.unique(known)) > (1 - SAME_ROWS) * len(known):
         msg = (
-            f"{name} must be other rows than the calibration rows; {again:.0%} of them are among those, and a "
+            f"{name} must be other rows than the calibration rows; {again:.0%} are the same, and a "
             f"row that is its own neighbor breaks the guarantee.{advice}"
         )
         raise Incompatible(msg)

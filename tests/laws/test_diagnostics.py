@@ -127,16 +127,15 @@ def slow_theory(rows, labels, scores, coverage, radius):
     levels = sorted({sorted(scores)[int(np.ceil(q * n / 10)) - 1] for q in range(1, 10)})
     joint, given = [], []
     for c in classes:
-        some = [i for i in range(n) if robust[i] and labels[i] == c and near[i]]
-        if len(some) < 5:
-            continue
+        own = [i for i in range(n) if robust[i] and labels[i] == c]
+        some = [i for i in own if near[i]]
         for t in levels:
             share = np.mean([scores[i] <= t for i in range(n) if labels[i] == c])
-            if share == 0:
-                continue
-            inside = [sum(scores[j] <= t for j in near[i]) for i in some]
-            joint.append(np.mean([k / (n - 1) for k in inside]) / share)
-            given.append(np.mean([k / len(near[i]) for k, i in zip(inside, some, strict=True)]) / share)
+            inside = {i: sum(scores[j] <= t for j in near[i]) for i in own}
+            if share > 0 and len(own) >= 5:
+                joint.append(np.mean([inside[i] / (n - 1) for i in own]) / share)
+            if share > 0 and len(some) >= 5:
+                given.append(np.mean([inside[i] / len(near[i]) for i in some]) / share)
     rarest = min(count.values()) / n
     return {
         "separation": max(lost.values()) / n,

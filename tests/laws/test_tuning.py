@@ -122,7 +122,7 @@ def test_lists_hold_the_nearest_of_every_fold_and_their_ties(n, width, n_folds, 
         assert np.isclose(found.typical_distance(least), expected)
     for i in range(n):
         who = lists.who[lists.starts[i] : lists.starts[i + 1]]
-        listed = lists.distances[lists.starts[i] : lists.starts[i + 1]]
+        listed = np.sqrt(lists.squared[lists.starts[i] : lists.starts[i + 1]])
         assert i not in who
         assert len(set(who.tolist())) == len(who)
         assert np.allclose(listed, distances[i, who])

@@ -12,7 +12,7 @@ import pytest
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
 from vicinal import plots
-from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.reporting import TSNE, gathered
 
 SMALL = vc.Grid(vc.Space(nonconformity=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.2,), multiples=(0.2,)))
@@ -86,9 +86,12 @@ def test_a_tuned_predictor_brings_its_frontier_and_its_voters(tmp_path):
     data = data_in(vc.report(tmp_path / "r.html", predictor, outputs[400:], labels[400:], tuning=best, rows=20))
     assert len(data["frontier"]["candidates"]) == len(best.candidates)
     assert data["frontier"]["candidates"][data["frontier"]["winner"]]["name"] == best.winner.name
-    assert "which vote" in data["explorer"]["neighbors"]
-    first = data["explorer"]["rows"][0]["neighbors"]
-    assert sum(one["weight"] for one in first) <= 1 + 1e-9
+    assert "rows that vote" in data["explorer"]["neighbors"]
+    for row in data["explorer"]["rows"]:  # numbered among the voting rows, with their labels
+        assert [one["label"] for one in row["neighbors"]] == [str(labels[one["row"]]) for one in row["neighbors"]]
+        assert sum(one["weight"] for one in row["neighbors"]) <= 1 + 1e-9
+    pictures = gathered(predictor, outputs[400:], labels[400:], neighbor_images=np.zeros((200, 4, 4), np.uint8), rows=5)
+    assert pictures["images"] == {}  # those would be of calibration rows
     assert data["map"] is None
     many, truth = classification_rows(760, seed=2)
     own = vc.calibrate(many[:660], truth[:660], 0.8, nonconformity=vc.LAC())
@@ -151,7 +154,7 @@ def test_an_old_report_survives_a_failure(tmp_path):
     assert path.read_text() == "old"
     folder = tmp_path / "folder"
     folder.mkdir()
-    with pytest.raises(OSError, match="folder"):
+    with pytest.raises(InvalidLevel, match="this is a folder"):
         vc.report(folder, predictor, outputs, labels, rows=2)
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 

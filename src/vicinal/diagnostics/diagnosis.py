@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Floats, Ints, as_array, check_rows, seed_number
+from vicinal._arrays import Floats, Ints, as_array, as_reals, check_finite, check_rows, seed_number
 from vicinal.diagnostics.theory import Theory, theories
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.localizers import Ball
@@ -226,7 +226,8 @@ def _silhouette(rows: ArrayLike | None, labels: Ints | None, chosen: Ints, name:
 
     table = as_array(rows, name)
     check_rows(len(labels), table, name, "the outputs")
-    some, own = table[chosen].reshape(len(chosen), -1).astype(np.float64), labels[chosen]
+    some, own = as_reals(table[chosen].reshape(len(chosen), -1), name, 2).astype(np.float32), labels[chosen]
+    check_finite(some, name)
     if not 2 <= len(np.unique(own)) < len(own):  # noqa: PLR2004
         return None
     return float(silhouette_score(some, own))

@@ -109,16 +109,24 @@ def _concentrations(
     joint, given, pooled = [], [], []
     for label in classes:
         share = below[labels == label].mean(axis=0)
-        rows = robust & (labels == label) & (counts > 0)
-        if rows.sum() < LEAST_ROBUST or not (share > 0).any():
-            continue
-        seen = share > 0
-        ratios = inside[rows] / counts[rows, None] / np.where(seen, share, np.nan)
-        pooled.append(ratios)
-        joint.append(float(np.min(np.mean(inside[rows] / (len(labels) - 1), axis=0)[seen] / share[seen])))
-        given.append(float(np.min(ratios.mean(axis=0)[seen])))
-    together = float(np.nanmin(np.nanmean(np.concatenate(pooled), axis=0))) if pooled else None
-    return min(joint, default=None), min(given, default=None), together
+        own, seen = robust & (labels == label), share > 0
+        if own.sum() >= LEAST_ROBUST and seen.any():
+            joint.append(float(np.min(np.mean(inside[own] / (len(labels) - 1), axis=0)[seen] / share[seen])))
+        rows = own & (counts > 0)  # what is given that nobody is near, nobody can say
+        if rows.sum() >= LEAST_ROBUST and seen.any():
+            ratios = inside[rows] / counts[rows, None] / np.where(seen, share, np.nan)
+            pooled.append(ratios)
+            given.append(float(np.min(ratios.mean(axis=0)[seen])))
+    return min(joint, default=None), min(given, default=None), _smallest_mean(pooled)
+
+
+def _smallest_mean(ratios: list[Floats]) -> float | None:
+    """Return the smallest mean of a column, over the rows where it is a number."""
+    if not ratios:
+        return None
+    table = np.concatenate(ratios)
+    table = table[:, ~np.isnan(table).all(axis=0)]
+    return float(np.min(np.nanmean(table, axis=0))) if table.size else None
 
 
 def _distances(rows: Reals) -> Floats:

@@ -24,7 +24,7 @@ class Lists(NamedTuple):
 
     starts: NDArray[np.int64]  # (n + 1,)
     who: NDArray[np.int32]  # (entries,)
-    distances: NDArray[np.float64]  # (entries,)
+    squared: NDArray[np.float64]  # (entries,) squared distances: roots would tie what differs in the last bit
     folds: NDArray[np.int64]  # (n,)
 
 
@@ -103,9 +103,9 @@ def list_weights(lists, i, bandwidth, weights, fold_of):
     if bandwidth == np.inf:
         weights[: end - begin] = 1.0
     else:
-        nearest = lists.distances[begin] if end > begin else 0.0
+        nearest = np.sqrt(lists.squared[begin]) if end > begin else 0.0
         for e in range(begin, end):
-            weights[e - begin] = np.exp(-(lists.distances[e] - nearest) / bandwidth)
+            weights[e - begin] = np.exp(-(np.sqrt(lists.squared[e]) - nearest) / bandwidth)
     return end - begin
 
 
@@ -114,7 +114,7 @@ def fold_weights(lists, i, fold, k, bandwidth, weights, fold_of, count, out):
     """Write the weights of row i's list in one fold, 0 for its rows; return how long the list is there."""
     begin = lists.starts[i]
     kept, reach = 0, 0
-    while reach < count and (kept < k or lists.distances[begin + reach] == lists.distances[begin + reach - 1]):
+    while reach < count and (kept < k or lists.squared[begin + reach] == lists.squared[begin + reach - 1]):
         # Past the k-th, only rows tied with the k-th go on; rows of the fold in between do not break the run.
         kept += fold_of[reach] != fold
         reach += 1
@@ -127,10 +127,10 @@ def fold_weights(lists, i, fold, k, bandwidth, weights, fold_of, count, out):
         nearest = np.inf
         for c in range(reach):
             if fold_of[c] != fold:
-                nearest = min(nearest, lists.distances[begin + c])
+                nearest = min(nearest, np.sqrt(lists.squared[begin + c]))
         for c in range(reach):
             if fold_of[c] != fold:
-                out[c] = np.exp(-(lists.distances[begin + c] - nearest) / bandwidth)
+                out[c] = np.exp(-(np.sqrt(lists.squared[begin + c]) - nearest) / bandwidth)
     return reach
 
 

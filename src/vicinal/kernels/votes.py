@@ -86,7 +86,7 @@ def blend(logits, shares, temperature, weight, smoothing, start, stop):
 def tied_end(lists, i, k):
     """Return where the k nearest of row i, and all tied with the k-th, end in the lists."""
     end = lists.starts[i] + k
-    while end < lists.starts[i + 1] and lists.distances[end] == lists.distances[end - 1]:
+    while end < lists.starts[i + 1] and lists.squared[end] == lists.squared[end - 1]:
         end += 1
     return end
 
@@ -99,7 +99,7 @@ def listed_votes(lists, labels, k, bandwidth, start, stop, counts, voted_labels,
         end = tied_end(lists, i, k)
         total, count = 0.0, 0
         for e in range(begin, end):
-            w = np.exp(-(lists.distances[e] - lists.distances[begin]) / bandwidth)
+            w = np.exp(-(np.sqrt(lists.squared[e]) - np.sqrt(lists.squared[begin])) / bandwidth)
             label = labels[lists.who[e]]
             place = 0
             while place < count and voted_labels[i - start, place] != label:
@@ -163,7 +163,7 @@ def listed_averages(lists, values, k, bandwidth, out):
         end = tied_end(lists, i, k)
         total, summed = 0.0, 0.0
         for e in range(begin, end):
-            w = np.exp(-(lists.distances[e] - lists.distances[begin]) / bandwidth)
+            w = np.exp(-(np.sqrt(lists.squared[e]) - np.sqrt(lists.squared[begin])) / bandwidth)
             total += w
             summed += w * values[lists.who[e]]
         out[i] = summed / total

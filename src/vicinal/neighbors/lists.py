@@ -22,7 +22,6 @@ class NeighborLists:
     """The nearest others of each row, nearest first, enough for `most` neighbors whichever fold is left out."""
 
     lists: Lists
-    most: int
 
     @classmethod
     def among(cls, representations: Reals, most: int, folds: Ints | None = None, least: int = 0) -> NeighborLists:
@@ -46,14 +45,14 @@ class NeighborLists:
                 who, squared = np.empty((end - begin, n), np.int32), np.empty((end - begin, n))
                 nearest_lists(panel, first, groups, n_folds, most, least, begin, end, counts, who, squared)
                 listed = np.arange(n) < counts[:, None]
-                pieces[first + begin] = (counts, who[listed], np.sqrt(squared[listed]))
+                pieces[first + begin] = (counts, who[listed], squared[listed])
 
         ExactSearch().over_rows(reference, reference.rows[:n], work)
         ordered = [pieces[start] for start in sorted(pieces)]
         starts = np.concatenate([[0], np.cumsum(np.concatenate([counts for counts, _, _ in ordered]))])
         who = np.concatenate([piece for _, piece, _ in ordered])
-        distances = np.concatenate([piece for _, _, piece in ordered])
-        return cls(Lists(starts, who, distances, groups), most)
+        squared = np.concatenate([piece for _, _, piece in ordered])
+        return cls(Lists(starts, who, squared, groups))
 
     @property
     def n(self) -> int:
@@ -62,7 +61,7 @@ class NeighborLists:
 
     def typical_distance(self, k: int) -> float:
         """Return the median distance of a row to its k-th nearest other."""
-        return float(np.median(self.lists.distances[self.lists.starts[:-1] + k - 1]))
+        return float(np.median(np.sqrt(self.lists.squared[self.lists.starts[:-1] + k - 1])))
 
 
 Place: TypeAlias = tuple[int, int]

@@ -48,7 +48,12 @@ def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel |
 
 def checked_probabilities(outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
     """Return what a model makes of the outputs; refuse other shapes and what is not a probability."""
-    found = as_reals(model.of(outputs), f"probabilities from {type(model).__name__}", 2)
+    return proper_probabilities(model.of(outputs), outputs, model)
+
+
+def proper_probabilities(values: Reals, outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
+    """Refuse other shapes and what is not a probability; half precision becomes single."""
+    found = as_reals(values, f"probabilities from {type(model).__name__}", 2)
     if found.shape != outputs.given.shape:
         msg = f"{type(model).__name__} must return probabilities of shape {outputs.given.shape}; got {found.shape}."
         raise ShapeMismatch(msg)

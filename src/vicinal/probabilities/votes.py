@@ -20,7 +20,7 @@ from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import Rule
 from vicinal.kernels.votes import Votes, blend, blended_likelihood, listed_votes, voted
 from vicinal.localizers import Localizer, likeliest
-from vicinal.maps import AnyMap, UnitLength, mapped
+from vicinal.maps import AnyMap, UnitLength, mapped, represented
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.outputs import ClassificationOutputs, as_classification
 from vicinal.probabilities.base import ProbabilityModel
@@ -82,7 +82,9 @@ class NeighborVotes(ProbabilityModel):
             msg = f"fitting NeighborVotes needs at least {LEAST_ROWS} rows; got {n}."
             raise TooFewRows(msg, rows=n, needed=LEAST_ROWS)
         labels = as_labels(targets, n, outputs.n_classes, outputs.class_names)
-        fitted = None if representation is None else representation.fit(outputs)
+        width = represented(outputs, WHY).shape[1]
+        directed = representation is not DIRECTIONS or width > 1  # one column has no direction
+        fitted = representation.fit(outputs) if representation is not None and directed else None
         rows = mapped(outputs, fitted, WHY)
         logits = at_least_single(as_logits(outputs))
         found: dict[Localizer, Floats] = {}

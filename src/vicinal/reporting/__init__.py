@@ -7,7 +7,7 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import seed_number, whole_number
-from vicinal.errors import Incompatible, TooFewRows
+from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
 from vicinal.reporting.explorer import Images, explored, landscape, shown_rows
@@ -58,6 +58,9 @@ def report(
     >>> vc.report(folder / "report.html", predictor, data.outputs[3900:], data.labels[3900:], rows=20).name
     'report.html'
     """
+    file = Path(path)
+    if file.is_dir():
+        raise InvalidLevel("path", str(path), "a file to write; this is a folder")
     data = gathered(
         predictor,
         outputs,
@@ -71,7 +74,7 @@ def report(
         title=title,
         seed=seed,
     )
-    return _written(Path(path), render(data))
+    return _written(file, render(data))
 
 
 def gathered(
@@ -90,8 +93,7 @@ def gathered(
 ) -> dict[str, object]:
     """Return all that `report` shows, as numbers and words; `vicinal.plots.static` draws it with matplotlib."""
     _check(predictor, outputs, tuning, projection)
-    whole_number("rows", rows, least=1)
-    seed_number("seed", seed)
+    rows, seed = whole_number("rows", rows, least=1), seed_number("seed", seed)
     pictures = Images(as_images(images, len(outputs), "images"), as_images(neighbor_images, None, "neighbor_images"))
     answers = Answers.of(predictor, outputs, targets)
     shown = shown_rows(answers, rows, seed)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._arrays import Floats, Ints
-from vicinal.calibration import Neighbors, PaperLiteral
+from vicinal.calibration import Neighbors, PaperLiteral, SplitReference
 from vicinal.outputs import as_classification, as_regression
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.probabilities import NeighborVotes
@@ -30,10 +31,10 @@ MAPPED = 3000
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Pictures of the test rows and of the rows that can be their neighbors, (n, height, width, 3) each, or None."""
+    """Pictures of the test rows and of the rows that can be their neighbors, or None."""
 
-    test: NDArray[np.uint8] | None
-    near: NDArray[np.uint8] | None
+    test: NDArray[Any] | None
+    near: NDArray[Any] | None
 
 
 def shown_rows(answers: Answers, most: int, seed: int) -> Ints:
@@ -72,24 +73,25 @@ def explored(answers: Answers, shown: Ints, places: Floats | None, images: Image
     predictor = answers.predictor
     n = predictor.calibration.n_ranked
     own = label_rows(answers, shown) if isinstance(predictor, SetPredictor) else interval_rows(answers, shown)
-    effective = predictor.effective_sizes(answers.outputs[shown])
     rows = []
     for place, row in enumerate(shown.tolist()):
+        near = near_rows(answers, row)
         rows.append(
             {
                 "row": row,
                 "threshold": float(answers.sets.thresholds[row]),
                 "global": predictor.calibration.global_threshold(predictor.coverage),
-                "effective": float(effective[place]),
+                "effective": near.effective_size,
                 "position": None if places is None else places[place].tolist(),
                 "image": thumbnails.add("test", row, images.test),
-                "neighbors": neighbor_rows(answers, row, images, thumbnails),
+                "neighbors": neighbor_rows(predictor, near, images, thumbnails),
                 **own[place],
             }
         )
     # The paper to the letter counts n rows where the others count n + 1.
     counted = n - 1 if isinstance(predictor.method, PaperLiteral) else n
-    return {"n": counted, "neighbors": neighbor_words(predictor), "rows": rows}
+    caption, column = neighbor_words(predictor)
+    return {"n": counted, "neighbors": caption, "neighbor_column": column, "rows": rows}
 
 
 def label_rows(answers: Answers, shown: Ints) -> list[Json]:
@@ -150,9 +152,11 @@ def interval_rows(answers: Answers, shown: Ints) -> list[Json]:
     ]
 
 
-def neighbor_rows(answers: Answers, row: int, images: Images, thumbnails: Thumbnails) -> list[Json]:
-    """Return the nearest rows that count, nearest first."""
-    found, predictor = near_rows(answers, row), answers.predictor
+def neighbor_rows(
+    predictor: SetPredictor | IntervalPredictor, found: Neighbors, images: Images, thumbnails: Thumbnails
+) -> list[Json]:
+    """Return the nearest rows that count, nearest first; pictures are those of calibration rows, not of voting ones."""
+    pictures = images.near if is_local(predictor) else None
     return [
         {
             "row": number,
@@ -160,7 +164,7 @@ def neighbor_rows(answers: Answers, row: int, images: Images, thumbnails: Thumbn
             "score": float(found.scores[at]),
             "weight": float(found.weights[at]),
             "distance": float(found.distances[at]),
-            "image": thumbnails.add("near", number, images.near),
+            "image": thumbnails.add("near", number, pictures),
         }
         for at, number in enumerate(found.rows[:LISTED_NEIGHBORS].tolist())
     ]
@@ -169,7 +173,7 @@ def neighbor_rows(answers: Answers, row: int, images: Images, thumbnails: Thumbn
 def near_rows(answers: Answers, row: int) -> Neighbors:
     """Return the neighbors that make a row's threshold; where everyone does, those that vote; else nobody."""
     predictor = answers.predictor
-    if predictor.localizer is not None and predictor.localizer.needs_distances():
+    if is_local(predictor):
         return predictor.explain(answers.outputs, row).neighbors
     model = voting(predictor)
     if model is None:
@@ -181,12 +185,20 @@ def near_rows(answers: Answers, row: int) -> Neighbors:
     return Neighbors(who, distances, weights, np.full(len(who), np.nan), targets[who], everyone=False)
 
 
-def neighbor_words(predictor: SetPredictor | IntervalPredictor) -> str:
-    """Return what the listed neighbors are."""
-    if predictor.localizer is not None and predictor.localizer.needs_distances():
-        return "Nearest calibration rows"
-    residuals = isinstance(predictor, IntervalPredictor)
-    return "Tuning rows whose residuals make the scale" if residuals else "Nearest tuning rows, which vote"
+def is_local(predictor: SetPredictor | IntervalPredictor) -> bool:
+    """Return whether neighbors make the threshold."""
+    return predictor.localizer is not None and predictor.localizer.needs_distances()
+
+
+def neighbor_words(predictor: SetPredictor | IntervalPredictor) -> tuple[str, str]:
+    """Return what the listed neighbors are, and what is said of each."""
+    classes = isinstance(predictor, SetPredictor)
+    if is_local(predictor):
+        apart = isinstance(predictor.method, SplitReference)
+        return f"Nearest {'reference' if apart else 'calibration'} rows", "Label" if classes else "Target"
+    if classes:
+        return "Nearest rows that vote, numbered among the rows the votes were fitted on", "Label"
+    return "Rows whose residuals make the scale, numbered among those it was fitted on", "Residual"
 
 
 def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | NeighborScales | None:

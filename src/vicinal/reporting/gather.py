@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import vicinal
+from vicinal._arrays import Floats, Ints
 from vicinal.diagnostics import Diagnosis, Groups, Theory
 from vicinal.diagnostics.diagnosis import diagnosed, sizes_of
 from vicinal.errors import TooFewRows
 from vicinal.metrics import Evaluation, evaluate
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.quantiles import Coverage, order
+from vicinal.quantiles import Coverage, exact_coverage, order
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.tuning import TuningReport
 from vicinal.tuning.report import localizer_words, map_words, probability_words, score_words
@@ -31,6 +32,9 @@ TARGETS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99)
 
 LARGEST_BAR = 15
 """Set sizes from this on share a bar of the histogram."""
+
+ROUNDING = 1e-9
+"""Lengths that differ by less than this share are alike."""
 
 BINS = 20
 """Bars of the histogram of lengths."""
@@ -51,14 +55,15 @@ class Answers:
     @classmethod
     def of(cls, predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, targets: ArrayLike) -> Answers:
         """Predict at every target that the calibration rows allow."""
-        n = predictor.calibration.n_ranked
-        wanted = sorted({float(predictor.coverage), *(target for target in TARGETS if _reachable(target, n))})
+        n, own = predictor.calibration.n_ranked, exact_coverage(predictor.coverage)
+        # The predictor's own coverage as it was given: a float of it may ask for another order statistic.
+        others = [target for target in TARGETS if _reachable(target, n) and exact_coverage(target) != own]
+        wanted = sorted([predictor.coverage, *others], key=exact_coverage)
         plain = predictor.without_neighborhood()
         local = predictor.predict_at(outputs, wanted)  # type: ignore[arg-type]
         split = plain.predict_at(outputs, wanted)  # type: ignore[arg-type]
-        return cls(
-            predictor, outputs, targets, list(wanted), [*local], [*split], wanted.index(float(predictor.coverage))
-        )
+        place = [exact_coverage(target) for target in wanted].index(own)
+        return cls(predictor, outputs, targets, wanted, [*local], [*split], place)
 
     @property
     def sets(self) -> Regions:
@@ -161,14 +166,25 @@ def histogram(answers: Answers) -> Json:
         names[-1] += "+" if max(local.max(), plain.max()) > most else ""
         counts = [np.bincount(np.minimum(sizes, most).astype(int), minlength=most + 1) for sizes in (plain, local)]
     else:
-        both = np.concatenate([local, plain])
-        finite = both[np.isfinite(both)]
-        edges = np.histogram_bin_edges(finite if len(finite) else [0.0], BINS)
-        names = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(edges)] + ["no end"]
-        counts = [np.append(np.histogram(sizes, edges)[0], np.sum(np.isinf(sizes))) for sizes in (plain, local)]
-        if not np.isinf(both).any():
-            names, counts = names[:-1], [count[:-1] for count in counts]
+        names, counts = _binned(plain, local)
     return {"values": names, "split": counts[0].tolist(), "neighborhood": counts[1].tolist()}
+
+
+def _binned(*lengths: Floats) -> tuple[list[str], list[Ints]]:
+    """Return bins of lengths and how many of each kind fall into them; those without an end have a bin of their own."""
+    both = np.concatenate(lengths)
+    finite = both[np.isfinite(both)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    if high - low <= ROUNDING * high:  # all alike, up to rounding
+        names, counts = [f"{high:.4g}"], [np.array([np.sum(np.isfinite(sizes))]) for sizes in lengths]
+    else:
+        edges = np.linspace(low, high, BINS + 1)
+        names = [f"{start:.3g} to {stop:.3g}" for start, stop in itertools.pairwise(edges)]
+        counts = [np.histogram(sizes[np.isfinite(sizes)], edges)[0] for sizes in lengths]
+    if np.isinf(both).any():
+        names.append("no end")
+        counts = [np.append(count, np.sum(np.isinf(sizes))) for count, sizes in zip(counts, lengths, strict=True)]
+    return names, counts
 
 
 def curve(answers: Answers) -> Json:

@@ -445,13 +445,13 @@
     const ends = `Interval from ${known(row.lower) ? number(row.lower, 4) : "−∞"} to `
       + `${known(row.upper) ? number(row.upper, 4) : "+∞"}, ${prediction}.`;
     $("row-interval").replaceChildren(numberLine(`${ends} The ${truth}.`, [
-      ...row.neighbors.map((one) => ["tick", parseFloat(one.label), `neighbor ${one.row}: ${one.label}`]),
+      ...(explorer.neighbor_column === "Residual" ? [] : row.neighbors).map((one) => ["tick", parseFloat(one.label), `neighbor ${one.row}: ${one.label}`]),
       ["dot full", row.prediction, prediction, "below"], ["dot full truth", row.truth_value, truth, "above"],
     ], [row.lower, row.upper]), h("p", {}, ends));
   }
 
   function showNeighbors(row) {
-    const what = classification ? "Label" : "Target";
+    const what = explorer.neighbor_column ?? (classification ? "Label" : "Target");
     const most = Math.max(...row.neighbors.map((one) => one.weight));
     const pictures = row.neighbors.some((one) => one.image) ? ["Image"] : [];
     const cells = (one) => [String(one.row),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +26,7 @@ class Thumbnails:
 
     found: dict[str, str] = field(default_factory=dict)
 
-    def add(self, kind: str, row: int, images: NDArray[np.uint8] | None) -> str | None:
+    def add(self, kind: str, row: int, images: NDArray[Any] | None) -> str | None:
         """Return the name of a row's picture, or None where there is none."""
         if images is None:
             return None
@@ -40,33 +41,30 @@ class Thumbnails:
         return name
 
 
-def as_images(values: ArrayLike | None, n_rows: int | None, name: str) -> NDArray[np.uint8] | None:
-    """Return pictures as bytes, (n, height, width, 3); gray ones and shares from 0 to 1 are turned into that."""
+def as_images(values: ArrayLike | None, n_rows: int | None, name: str) -> NDArray[Any] | None:
+    """Return pictures, (n, height, width) or (n, height, width, 3), in bytes or in shares from 0 to 1."""
     if values is None:
         return None
     array = as_array(values, name)
     gray, colored = 3, 4
     if array.ndim == colored and array.shape[3] == 1:
         array = array[..., 0]
-    if array.ndim == gray:
-        array = np.repeat(array[..., None], 3, axis=3)
-    if array.ndim != colored or array.shape[3] != gray or 0 in array.shape[1:]:
+    if array.ndim not in (gray, colored) or (array.ndim == colored and array.shape[3] != gray) or 0 in array.shape[1:]:
         msg = f"{name} must be (n, height, width) or (n, height, width, 3); got shape {array.shape}."
         raise ShapeMismatch(msg)
     if n_rows is not None:
         check_rows(n_rows, array, name, "the outputs")
-    if array.dtype == np.uint8:
-        return np.asarray(array, dtype=np.uint8)
-    if array.dtype.kind != "f" or not (array.min() >= 0 and array.max() <= 1):
+    if array.dtype != np.uint8 and (array.dtype.kind != "f" or not (array.min() >= 0 and array.max() <= 1)):
         msg = f"{name} must be bytes (uint8), or shares from 0 to 1; got dtype {array.dtype} with other values."
         raise InvalidValue(msg)
-    return np.asarray(np.rint(array * BYTES_MOST), dtype=np.uint8)
+    return array
 
 
-def _as_uri(image: NDArray[np.uint8]) -> str:
+def _as_uri(image: NDArray[Any]) -> str:
     with needs("PIL", "plots"):
         from PIL import Image
-    picture = Image.fromarray(image)
+    pixels = image if image.dtype == np.uint8 else np.rint(image * BYTES_MOST).astype(np.uint8)
+    picture = Image.fromarray(pixels)
     picture.thumbnail((LARGEST, LARGEST))
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)

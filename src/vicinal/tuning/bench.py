@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,17 +17,17 @@ from vicinal.metrics import quantile_numbers
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.outputs import ClassificationOutputs, RegressionOutputs
 from vicinal.probabilities import ProbabilityModel
-from vicinal.probabilities.base import checked_probabilities, plain_probabilities
+from vicinal.probabilities.base import checked_probabilities, plain_probabilities, proper_probabilities
 from vicinal.quantiles import Coverage, order
 from vicinal.scales import NeighborScales
 from vicinal.scores import AbsoluteResidual, ClassificationScore, RegressionScore, ScaledResidual, Score
 from vicinal.scores.classification import row_maxima
 from vicinal.scores.uniforms import row_uniforms
-from vicinal.scoring import check_fitted_apart, natural_score
+from vicinal.scoring import check_fitted_apart, checked_scores, natural_score
 from vicinal.tuning.judging import Judge, ScoredLabels, ScoredTask, ScoredValues
 from vicinal.tuning.space import ProbabilityPlan, Space
 
-CACHED_BYTES = 2**27
+CACHED_BYTES = 2**28
 """Scores of all labels that are kept at a time."""
 
 
@@ -38,6 +38,7 @@ class Source:
     score: Score
     probabilities: ProbabilityModel | None
     number: int  # which of the probabilities
+    key: Hashable  # what tells it from the others: a score need not be hashable
 
 
 class Scores(Protocol):
@@ -67,7 +68,7 @@ class Bench:
     scores: Scores
     neighborhoods: list[Neighborhoods]
     space: Space
-    kept: OrderedDict[tuple[Score, int], ScoredTask] = field(default_factory=OrderedDict)
+    kept: OrderedDict[Hashable, ScoredTask] = field(default_factory=OrderedDict)
 
     @property
     def block(self) -> int:
@@ -76,13 +77,12 @@ class Bench:
 
     def scored(self, source: Source) -> ScoredTask:
         """Return the rows scored, from the few that are kept or anew."""
-        key = (source.score, source.number)
-        if key not in self.kept:
+        if source.key not in self.kept:
             while len(self.kept) >= self.block:
                 self.kept.popitem(last=False)
-            self.kept[key] = self.scores.of(source)
-        self.kept.move_to_end(key)
-        return self.kept[key]
+            self.kept[source.key] = self.scores.of(source)
+        self.kept.move_to_end(source.key)
+        return self.kept[source.key]
 
 
 class LabelScores:
@@ -101,7 +101,7 @@ class LabelScores:
             self.rows.append(found[judged])
             self.tenths.append(quantile_numbers(row_maxima(self.rows[-1]).astype(np.float64), 10))
             free = _free_ranks(self.rows[-1], self.labels, coverage)
-            self.sources += [Source(score, model, number) for score in space.scores(free)]
+            self.sources += [Source(score, model, number, (number, at)) for at, score in enumerate(space.scores(free))]
         if not self.sources:
             msg = "a classifier needs classification scores such as LAC() in nonconformity; got regression scores only."
             raise Incompatible(msg)
@@ -111,10 +111,9 @@ class LabelScores:
         score, rows = source.score, self.rows[source.number]
         assert isinstance(score, ClassificationScore)  # noqa: S101  by construction
         uniforms = row_uniforms(self.outputs, score.seed)
-        found = score.of_all(rows, uniforms)
+        found = checked_scores(score.of_all(rows, uniforms), rows.shape, score)
         own = found[np.arange(len(rows)), self.labels]
-        found.sort(axis=1)
-        return ScoredLabels(own, found, self.tenths[source.number], self.labels)
+        return ScoredLabels(own, np.sort(found, axis=1), self.tenths[source.number], self.labels)
 
 
 class ValueScores:
@@ -126,7 +125,7 @@ class ValueScores:
         self.prepared: list[RegressionOutputs] = []
         self.sources: list[Source] = []
         for score, own in fitted_residuals(space, outputs, targets):
-            self.sources.append(Source(score, None, len(self.prepared)))
+            self.sources.append(Source(score, None, len(self.prepared), len(self.prepared)))
             self.prepared.append((score.prepared_own(outputs) if own else score.prepared(outputs))[judged])
 
     def of(self, source: Source) -> ScoredValues:
@@ -134,7 +133,8 @@ class ValueScores:
         score, outputs = source.score, self.prepared[source.number]
         assert isinstance(score, RegressionScore)  # noqa: S101  by construction
         tenths = quantile_numbers(score.center(outputs), 10)
-        return ScoredValues(score.of_values(outputs, self.targets), tenths, outputs, score)
+        found = checked_scores(score.of_values(outputs, self.targets), (len(outputs),), score)
+        return ScoredValues(found, tenths, outputs, score)
 
 
 def fitted_probabilities(
@@ -150,7 +150,7 @@ def fitted_probabilities(
     if not isinstance(model, ProbabilityModel):
         msg = f"probabilities must be fits that return a probability model; {plan!r} returned {model!r}."
         raise Incompatible(msg)
-    return model, model.of_own(outputs)
+    return model, proper_probabilities(model.of_own(outputs), outputs, model)
 
 
 def fitted_residuals(space: Space, outputs: RegressionOutputs, targets: Floats) -> list[tuple[RegressionScore, bool]]:
@@ -189,7 +189,8 @@ def neighborhoods(
     space.most_neighbors(int(judge.calibrating.min()) - 1)  # refuses more neighbors than the smallest fold leaves
     most = space.most_neighbors(int(judge.calibrating.max()) - 1)
     found = []
-    for plan in space.maps(regression=isinstance(fitting, RegressionOutputs)):
+    width = fitting.representations.shape[1]
+    for plan in space.maps(regression=isinstance(fitting, RegressionOutputs), width=width):
         advance(f"neighbors, representation {'as given' if plan is None else plan!r}")
         representation = None if plan is None else plan.fit(fitting)
         rows = mapped(fitting[judged], representation, "a neighborhood")

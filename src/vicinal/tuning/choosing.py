@@ -57,6 +57,7 @@ def tune(
     aim = MeanSize() if objective is None else objective
     walk = Grid() if search is None else search
     _check_kinds(outputs, aim, walk)
+    folds, seed = whole_number("folds", folds, least=2, most=100), seed_number("seed", seed)
     rows = _judged_rows(len(outputs), coverage, folds, most_rows, seed)
     aim.check(len(rows), regression=isinstance(outputs, RegressionOutputs))
     judge = Judge(_cut(len(rows), folds, seed), coverage)
@@ -74,7 +75,7 @@ def tune(
         notes.append("The outputs have no representations, so no neighborhood was tried.")
     ordered = tuple(sorted(candidates, key=lambda one: one.size))
     winner, sentence = chosen(ordered, everyone, aim)
-    numbers = float(exact_coverage(coverage)), len(rows), int(folds)
+    numbers = float(exact_coverage(coverage)), len(rows), folds
     return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers)
 
 
@@ -89,7 +90,7 @@ def chosen(candidates: tuple[Candidate, ...], everyone: Candidate, objective: Ob
     if everyone.excess > 0:
         return best, f"{best.name} is the smallest that keeps {objective}; without a neighborhood none does."
     error = f"{best.saving:.3g} +- {best.saving_error:.2g}"
-    if best.saving <= best.saving_error:
+    if not best.saving > best.saving_error:
         words = f"{best.name} saves {error}, no more than its standard error: {everyone.name} wins the tie."
         return everyone, words
     return best, f"{best.name} saves {error} over {everyone.name}, the best without a neighborhood."
@@ -115,12 +116,13 @@ def _all_judged(
             standard_error=judged.standard_error,
             worst_tenth=judged.worst_tenth,
             class_gap=judged.class_gap,
-            saving=base.size - judged.size,
+            # Lower coverage saves labels too: that part is not the neighborhood's.
+            saving=base.size - judged.size - judged.price * max(0.0, base.coverage - judged.coverage),
             saving_error=standard_error(judged.influence - base.influence),
             excess=objective.excess(judged),
         )
 
-    plain = [(source, bench.judge.everyone(bench.scored(source))) for source in bench.scores.sources]
+    plain = [(source, bench.judge.everyone(bench.scores.of(source))) for source in bench.scores.sources]
     _, base = min(plain, key=lambda pair: (objective.excess(pair[1]), pair[1].size))
     candidates = [candidate(source, EVERYONE, None, judged, base) for source, judged in plain]
     everyone = min(candidates, key=lambda one: (one.excess, one.size))
@@ -156,16 +158,15 @@ def _scores(
 
 def _judged_rows(n: int, coverage: Coverage, folds: int, most_rows: int, seed: int) -> Ints:
     """Return which rows judge, ascending; refuse too few."""
-    whole_number("folds", folds, least=2, most=100)
-    whole_number("most_rows", most_rows, least=LEAST_ROWS)
     needed = tuning_rows_needed(coverage, folds)
+    whole_number("most_rows", most_rows, least=needed)
     if n < needed:
         msg = (
             f"tuning at coverage {coverage!s} in {folds} folds needs at least {needed} rows; got {n}. "
             "Add rows, or calibrate with a localizer of your own choice."
         )
         raise TooFewRows(msg, rows=n, needed=needed)
-    drawn = np.random.default_rng([seed_number("seed", seed), 1]).permutation(n)
+    drawn = np.random.default_rng([seed, 1]).permutation(n)
     return np.sort(drawn[: int(most_rows)])
 
 

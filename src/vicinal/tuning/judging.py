@@ -6,7 +6,7 @@ neighbor lists that are found once. Every row is judged once, by a calibration t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -67,7 +67,14 @@ class Several:
             values, places = np.unique(row, return_inverse=True)
             codes[number], distinct[number, : len(values)] = places, values
         labels = [one.labels for one in parts if isinstance(one, ScoredLabels)]
-        return cls(parts, Scored(scores, codes), distinct, np.stack(labels) if labels else None)
+        if not labels:
+            return cls(parts, Scored(scores, codes), distinct, None)
+        stacked = np.stack(labels)
+        # The parts look into the stack from here on: label scores are large, and are held once.
+        views: list[ScoredTask] = [
+            replace(one, labels=stacked[at]) for at, one in enumerate(parts) if isinstance(one, ScoredLabels)
+        ]
+        return cls(views, Scored(scores, codes), distinct, stacked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +98,20 @@ class Judged:
         return float(self.covered[:, 1].mean())
 
     @cached_property
+    def price(self) -> float:
+        """What a unit of coverage costs in size, near the target."""
+        coverage, size = self.covered.mean(axis=0), self.sizes.mean(axis=0)
+        high = 2 if np.isfinite(size[2]) else 1  # at the higher coverage an interval may have no end
+        rise = coverage[high] - coverage[0]
+        return float((size[high] - size[0]) / rise) if rise > 0 and np.isfinite(size[high]) else 0.0
+
+    @cached_property
     def influence(self) -> Floats:
         """What each row adds to the mean size at the target coverage, (n,).
 
-        A row that happens to be covered lets the threshold sink a little: size - price * covered, where the price is
-        what a unit of coverage costs in size.
+        A row that happens to be covered lets the threshold sink a little: size - price * covered.
         """
-        coverage, size = self.covered.mean(axis=0), self.sizes.mean(axis=0)
-        price = (size[2] - size[0]) / (coverage[2] - coverage[0]) if coverage[2] > coverage[0] else 0.0
-        return self.sizes[:, 1] - price * self.covered[:, 1]
+        return self.sizes[:, 1] - self.price * self.covered[:, 1]
 
     @property
     def standard_error(self) -> float:

@@ -33,7 +33,7 @@ class Candidate:
     standard_error: float  # of the size at the target coverage
     worst_tenth: float | None
     class_gap: float | None
-    saving: float  # how much smaller than the best candidate without a neighborhood; 0 for that one
+    saving: float  # how much smaller than the best without a neighborhood, less what lower coverage would save
     saving_error: float
     excess: float  # how far beyond the objective's bound
 
@@ -83,7 +83,7 @@ class TuningReport:
         """The candidates that no other beats both in size and in the coverage of its worst tenth, ascending in size."""
         found: list[Candidate] = []
         best = -np.inf
-        for candidate in self.candidates:
+        for candidate in sorted(self.candidates, key=lambda one: (one.size, -(one.worst_tenth or 0.0))):
             if candidate.worst_tenth is not None and candidate.worst_tenth > best:
                 found.append(candidate)
                 best = candidate.worst_tenth

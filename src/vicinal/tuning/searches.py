@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from vicinal._arrays import seed_number, whole_number
 from vicinal._extras import needs
-from vicinal.localizers import Localizer, nearby
+from vicinal.localizers import Exponential, Localizer, nearby
 from vicinal.scores import APS, LAC, RAPS, NeverEmpty, Score
 from vicinal.tuning.bench import Bench, Neighborhoods, Source
 from vicinal.tuning.judging import Judged, Several
 from vicinal.tuning.objectives import Objective
-from vicinal.tuning.space import Space
+from vicinal.tuning.space import Space, check_space
 
 if TYPE_CHECKING:
     import optuna
 
 Trial = tuple[Source, Neighborhoods, Localizer, Judged]
 
-BEYOND = 1e9
-"""What a candidate beyond the objective's bound costs a search, so that any within it is better."""
+BEYOND = 1e3
+"""Times the size of the first candidate: what one beyond the objective's bound costs, so that any within is better."""
 
 
 class Search(ABC):
@@ -52,6 +52,9 @@ class Grid(Search):
 
     space: Space = field(default_factory=Space)
 
+    def __post_init__(self) -> None:
+        check_space(self.space)
+
     def count(self, bench: Bench) -> int:
         """Return the number of combinations."""
         return len(bench.scores.sources) * sum(len(near.localizers) for near in bench.neighborhoods)
@@ -62,7 +65,7 @@ class Grid(Search):
         sources = bench.scores.sources
         for first in range(0, len(sources), bench.block):
             some = sources[first : first + bench.block]
-            several = Several.of([bench.scored(source) for source in some])
+            several = Several.of([bench.scores.of(source) for source in some])
             for near in bench.neighborhoods:
                 for localizer in near.localizers:
                     judged = bench.judge.neighborhoods(near.lists, localizer, several)
@@ -89,29 +92,32 @@ class Bayesian(Search):
     def __post_init__(self) -> None:
         whole_number("trials", self.trials, least=1)
         seed_number("seed", self.seed)
+        check_space(self.space)
 
     def count(self, bench: Bench) -> int:
         """Return the number of trials; none where there is no neighborhood to try."""
-        return self.trials if bench.neighborhoods else 0
+        return self.trials if any(near.localizers for near in bench.neighborhoods) else 0
 
     def run(self, bench: Bench, objective: Objective) -> Iterator[Trial]:
         """Ask for a candidate, judge it, tell its size."""
         with needs("optuna", "tune"):
             import optuna
-        if not bench.neighborhoods:
+        if not self.count(bench):
             return
         shown = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
             study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=self.seed % 2**32))
+            unit = 0.0
             for _ in range(self.trials):
                 trial = study.ask()
                 source, near, localizer = self._suggested(trial, bench)
                 several = Several.of([bench.scored(source)])
                 judged = bench.judge.neighborhoods(near.lists, localizer, several)[0]
+                unit = unit or (judged.size if math.isfinite(judged.size) and judged.size > 0 else 1.0)
                 excess = objective.excess(judged)
-                cost = judged.size if excess == 0 else BEYOND * (1 + excess)
-                study.tell(trial, min(cost, 2 * BEYOND))
+                cost = judged.size if excess == 0 else BEYOND * unit * (1 + excess)
+                study.tell(trial, min(cost, 2 * BEYOND * unit))
                 yield source, near, localizer, judged
         finally:
             optuna.logging.set_verbosity(shown)
@@ -122,9 +128,16 @@ class Bayesian(Search):
         if self.space.localizer is not None:
             return source, near, near.localizers[trial.suggest_categorical("localizer", range(len(near.localizers)))]
         share = _between(trial, "share", self.space.shares)
-        if trial.suggest_categorical("equal weights", [True, False]) or not self.space.multiples:
-            return source, near, nearby(near.lists, share, math.inf)
-        return source, near, nearby(near.lists, share, _between(trial, "multiple", self.space.multiples))
+        kinds = [
+            "equal",
+            *(["multiple"] if self.space.multiples else []),
+            *(["bandwidth"] if self.space.bandwidths else []),
+        ]
+        weights = trial.suggest_categorical("weights", kinds)
+        if weights == "bandwidth":
+            return source, near, Exponential(share, _between(trial, "bandwidth", self.space.bandwidths))
+        multiple = math.inf if weights == "equal" else _between(trial, "multiple", self.space.multiples)
+        return source, near, nearby(near.lists, share, multiple)
 
     def _source(self, trial: optuna.Trial, bench: Bench) -> Source:
         sources = bench.scores.sources
@@ -140,9 +153,10 @@ class Bayesian(Search):
             free = next(source.score.free_ranks for source in same if isinstance(source.score, RAPS))
             score = RAPS(_between(trial, "penalty", self.space.penalties), free)
         chosen: Score = NeverEmpty(score) if trial.suggest_categorical("never empty", [True, False]) else score
-        return Source(chosen, same[0].probabilities, number)
+        return Source(chosen, same[0].probabilities, number, key=(number, chosen))
 
 
 def _between(trial: optuna.Trial, name: str, numbers: Any) -> float:
     """Return a number between the smallest and the largest, drawn evenly in its logarithm."""
-    return float(trial.suggest_float(name, min(numbers), max(numbers), log=min(numbers) < max(numbers)))
+    low, high = min(numbers), max(numbers)
+    return float(trial.suggest_float(name, low, high, log=0 < low < high))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._arrays import non_negative, positive, proper_share
 from vicinal.errors import Incompatible, InvalidLevel
-from vicinal.localizers import Exponential, Localizer, Uniform, nearby
+from vicinal.localizers import Exponential, Localizer, Uniform, nearby, neighbor_count
 from vicinal.maps import AnyMap, MapPlan, RepresentationMap, Standardize, UnitLength
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.outputs import ClassificationOutputs
@@ -59,7 +59,10 @@ class Space:
         }
         for name, kind in kinds.items():
             self._check_list(name, partial(_is_one, kind))
-        self._check_list("probabilities", lambda part: callable(part) or _is_one((ProbabilityModel, type(None)), part))
+        self._check_list("probabilities", _is_probability_plan)
+        for name in ("shares", "multiples", "bandwidths", "penalties"):
+            if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Sequence):
+                raise InvalidLevel(name, getattr(self, name), "a list of numbers")
         for share in self.shares:
             proper_share("a share", share)
         for number in (*self.multiples, *self.bandwidths):
@@ -85,10 +88,12 @@ class Space:
         votes: list[ProbabilityPlan] = [NeighborVotes.fit] if represented else []
         return [None, TemperatureScaling.fit, *votes]
 
-    def maps(self, *, regression: bool) -> list[AnyMap | None]:
+    def maps(self, *, regression: bool, width: int) -> list[AnyMap | None]:
         """Return as given and, for a network's features, directions only; for a table of a regression, standardized."""
         if self.representation is not None:
             return list(self.representation)
+        if width == 1:  # one column has no direction, and its scale changes nothing
+            return [None]
         return [None, Standardize() if regression else UnitLength()]
 
     def scores(self, free_ranks: int) -> list[ClassificationScore]:
@@ -114,7 +119,7 @@ class Space:
 
     @staticmethod
     def _wide(lists: NeighborLists, share: float, bandwidth: float) -> bool:
-        return bandwidth > NEARLY_EQUAL * lists.typical_distance(max(1, round(share * (lists.n - 1))))
+        return bandwidth > NEARLY_EQUAL * lists.typical_distance(neighbor_count(share, lists.n - 1))
 
     def most_neighbors(self, others: int) -> int:
         """Return the largest number of neighbors of any candidate among `others` rows."""
@@ -122,6 +127,18 @@ class Space:
         counts = [one.checked_rule(others).n_neighbors for one in self.localizer or localizers if one.needs_distances()]
         # 0 says everyone, with weights that fall off; a judged row has one more than a calibrating one.
         return max((others + 1 if count == 0 else count for count in counts), default=1)
+
+
+def check_space(space: object) -> None:
+    """Refuse anything but a space."""
+    if not isinstance(space, Space):
+        msg = f"a search takes a Space(...); got {space!r}."
+        raise Incompatible(msg)
+
+
+def _is_probability_plan(part: object) -> bool:
+    """Return whether a part is fitted, or a fit; a class is neither."""
+    return _is_one((ProbabilityModel, type(None)), part) or (callable(part) and not isinstance(part, type))
 
 
 def _is_one(kinds: tuple[type, ...], part: object) -> bool:
