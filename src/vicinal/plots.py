@@ -72,8 +72,9 @@ def coverage_by_confidence(methods: Mapping[str, Evaluation], path: Path) -> Pat
     return _saved(draw, path)
 
 
-def static(data: Mapping[str, Any], folder: Path) -> list[Path]:
+def static(data: Mapping[str, Any], folder: str | Path) -> list[Path]:
     """Draw what a report shows (see `vicinal.reporting.gathered`), one file for each of its plots."""
+    folder = Path(folder)
     drawn = [
         size_histogram(data, folder / "sizes.png"),
         against_target(data, "coverage", folder / "coverage_against_target.png"),

@@ -155,7 +155,9 @@ def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: Remember
     if remembered is not None:
         name = f"the rows that {type(part).__name__} was fitted on"
         rows = remembered.mapped(outputs, type(part).__name__)
-        _check_apart(rows, remembered.reference.rows[: len(remembered)], name, " Fit it on rows set aside for that.")
+        _check_apart(
+            rows, remembered.reference.rows[: len(remembered)], name, " Fit and tune on rows set aside for that."
+        )
 
 
 def _check_apart(calibration: Reals, others: Reals, name: str, advice: str) -> None:

@@ -80,6 +80,12 @@ class Diagnosis:
     theory: tuple[Theory, ...]
     advice: str
 
+    def _worst_words(self) -> list[str]:
+        before, after = self.tenths.worst()
+        if np.isnan(before):
+            return [f"worst tenth              not measured: a tenth takes {GROUP_ROWS} rows"]
+        return [f"worst tenth              {before:.3f} split, {after:.3f} neighborhood"]
+
     def __str__(self) -> str:
         few, middle = np.quantile(self.effective_sizes, [0.05, 0.5])
         lines = [
@@ -88,7 +94,7 @@ class Diagnosis:
             f"mean size                {self.split.mean_size:.4g} split, "
             f"{self.neighborhood.mean_size:.4g} neighborhood",
             f"difference in size       {self.size_difference}",
-            f"worst tenth              {self.tenths.worst()[0]:.3f} split, {self.tenths.worst()[1]:.3f} neighborhood",
+            *self._worst_words(),
             f"effective neighbors      {middle:.4g} (median), {few:.4g} (of 95 % of the rows, at least)",
             f"thin neighborhoods       {self.thin_share:.1%} (fewer than {self.thin_below})",
             f"expected threshold       {self.mean_threshold:.4g} neighborhood, {self.global_threshold:.4g} split",
@@ -261,7 +267,8 @@ def _advice(predictor: Predictor, size: Paired, coverage: Paired, tenths: Groups
         else:
             words += ", and coverage is no more even: use method=Split(), or tune."
     else:
-        words = f"No difference in size can be seen; the worst tenth is covered {after:.3f} instead of {before:.3f}."
+        words = "No difference in size can be seen"
+        words += "." if np.isnan(after) else f"; the worst tenth is covered {after:.3f} instead of {before:.3f}."
     if abs(coverage.mean) > MATCHED:
         words += f" Coverages differ by {coverage.mean:+.3f} on these rows, so sizes do not compare exactly."
     if thin > 0.1:  # noqa: PLR2004

@@ -37,7 +37,7 @@ def report(
     neighbor_images: ArrayLike | None = None,
     projection: Projection = FLAT,
     rows: int = 200,
-    title: str = "Prediction sets, looked at",
+    title: str | None = None,
     seed: int = 0,
 ) -> Path:
     """Write an HTML report of a predictor on test rows with known targets; return its path.
@@ -58,6 +58,9 @@ def report(
     >>> vc.report(folder / "report.html", predictor, data.outputs[3900:], data.labels[3900:], rows=20).name
     'report.html'
     """
+    if not isinstance(path, (str, Path)):
+        msg = f"report needs a path first, then predictor, outputs and targets; got {type(path).__name__} first."
+        raise Incompatible(msg)
     file = Path(path)
     if file.is_dir():
         raise InvalidLevel("path", str(path), "a file to write; this is a folder")
@@ -88,7 +91,7 @@ def gathered(
     neighbor_images: ArrayLike | None = None,
     projection: Projection = FLAT,
     rows: int = 200,
-    title: str = "Prediction sets, looked at",
+    title: str | None = None,
     seed: int = 0,
 ) -> dict[str, object]:
     """Return all that `report` shows, as numbers and words; `vicinal.plots.static` draws it with matplotlib."""
@@ -101,7 +104,9 @@ def gathered(
     flat, places = landscape(answers, shown, projection, seed)
     explorer = explored(answers, shown, places, pictures, thumbnails)
     used = predictor.tuning if tuning is None else tuning
-    data = page(answers, answers.diagnosis(inputs, seed), used, flat, explorer, title)
+    kind = "sets" if isinstance(predictor, SetPredictor) else "intervals"
+    name = f"Prediction {kind}, looked at" if title is None else title
+    data = page(answers, answers.diagnosis(inputs, seed), used, flat, explorer, name)
     return {**data, "images": thumbnails.found}
 
 

@@ -79,7 +79,7 @@ def explored(answers: Answers, shown: Ints, places: Floats | None, images: Image
         rows.append(
             {
                 "row": row,
-                "threshold": float(answers.sets.thresholds[row]),
+                "threshold": worded(answers.sets.thresholds[row]),
                 "global": predictor.calibration.global_threshold(predictor.coverage),
                 "effective": near.effective_size,
                 "position": None if places is None else places[place].tolist(),
@@ -111,7 +111,7 @@ def label_rows(answers: Answers, shown: Ints) -> list[Json]:
             {
                 "name": target_word(predictor, label),
                 "probability": float(probabilities[place, label]),
-                "score": float(scores[place, label]),
+                "score": worded(scores[place, label]),
                 "p": float(p[place, label]),
                 "truth": label == truth,
             }
@@ -161,7 +161,7 @@ def neighbor_rows(
         {
             "row": number,
             "label": target_word(predictor, found.targets[at].item()),
-            "score": float(found.scores[at]),
+            "score": worded(found.scores[at]),
             "weight": float(found.weights[at]),
             "distance": float(found.distances[at]),
             "image": thumbnails.add("near", number, pictures),
@@ -207,6 +207,13 @@ def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | Neigh
         return predictor.probabilities if isinstance(predictor.probabilities, NeighborVotes) else None
     score = predictor.nonconformity
     return score.scale if isinstance(score, ScaledResidual) and isinstance(score.scale, NeighborScales) else None
+
+
+def worded(value: float) -> float | str | None:
+    """Return a number, or the word for an infinite one, which JSON has no number for; None where there is none."""
+    if np.isnan(value):
+        return None
+    return float(value) if np.isfinite(value) else f"{value:g}"
 
 
 def target_word(predictor: SetPredictor | IntervalPredictor, target: float) -> str:

@@ -55,6 +55,8 @@
   // A dash alone would hide that a score or threshold without a number is infinite.
   function score(value) {
     if (known(value)) return number(value, 4);
+    if (value === "-inf") return h("span", { title: "fits at any threshold: the top label of NeverEmpty" }, "−∞");
+    if (value === "inf") return h("span", { title: "lets everything in" }, "+∞");
     const why = "infinite: −∞ lets only the top label in, +∞ lets everything in";
     return h("span", { title: why }, "–", h("span", { class: "unseen" }, ` (${why})`));
   }
@@ -423,7 +425,6 @@
     const inside = row.labels.map((label) => inSet(label, target()));
     const unlisted = sizeOf(row) - inside.filter(Boolean).length;
     const rest = unlisted > 0 ? `, ${whole(unlisted)} not listed` : "";
-    const most = Math.max(...row.labels.map((label) => label.probability));
     const kind = (label) => `dot ${inSet(label, headline.target) ? "full" : ""} ${label.truth ? "truth" : ""}`;
     const global = `global ${number(row.global, 4)}`;
     const local = `local ${number(row.threshold, 4)}`;
@@ -434,7 +435,7 @@
     $("row-labels").replaceChildren(table(
       `The set at target ${level(target())} has ${labels(sizeOf(row))}${rest}`,
       ["Label", "Probability", "Score", "p-value", "In the set"],
-      row.labels.map((label, at) => [tagged(label.name, label.truth && "truth"), bar(label.probability, most),
+      row.labels.map((label, at) => [tagged(label.name, label.truth && "truth"), bar(label.probability, 1),
         score(label.score), share(label.p), inside[at] ? "✓ in" : "out"]),
       { kind: "full marked", left: ["Probability"], rowClass: (at) => (inside[at] ? "in" : "out") }));
   }
@@ -478,7 +479,8 @@
     $("row-title").textContent = `Row ${row.row}: ${row.truth}`;
     $("row-verdict").textContent = `${mark} ${verdict}`;
     $("row-thresholds").replaceChildren("Local threshold ", score(row.threshold), `, global ${number(row.global, 4)} `
-      + `(at target ${level(headline.target)}). The neighbors count as ${number(row.effective)} of equal weight.`);
+      + `(at target ${level(headline.target)}). `
+      + (row.neighbors.length ? `All its neighbors, the nearest of them below, count as ${number(row.effective)} of equal weight.` : ""));
     if (classification) showLabels(row);
     else showInterval(row);
     showNeighbors(row);

@@ -55,7 +55,12 @@ def as_images(values: ArrayLike | None, n_rows: int | None, name: str) -> NDArra
     if n_rows is not None:
         check_rows(n_rows, array, name, "the outputs")
     if array.dtype != np.uint8 and (array.dtype.kind != "f" or not (array.min() >= 0 and array.max() <= 1)):
-        msg = f"{name} must be bytes (uint8), or shares from 0 to 1; got dtype {array.dtype} with other values."
+        found = (
+            f"dtype {array.dtype}, values from {array.min()} to {array.max()}"
+            if array.dtype.kind in "fiu"
+            else array.dtype
+        )
+        msg = f"{name} must be bytes (uint8), or floats from 0 to 1; got {found}. Divide by the largest."
         raise InvalidValue(msg)
     return array
 

@@ -75,6 +75,8 @@ def tune(
         notes.append("The outputs have no representations, so no neighborhood was tried.")
     ordered = tuple(sorted(candidates, key=lambda one: one.size))
     winner, sentence = chosen(ordered, everyone, aim)
+    if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
+        notes.append("Less than one label on average: some sets are empty. Name NeverEmpty scores in a Space for none.")
     numbers = float(exact_coverage(coverage)), len(rows), folds
     return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers)
 
@@ -89,6 +91,8 @@ def chosen(candidates: tuple[Candidate, ...], everyone: Candidate, objective: Ob
         return best, f"No neighborhood is smaller than {best.name}, which has none."
     if everyone.excess > 0:
         return best, f"{best.name} is the smallest that keeps {objective}; without a neighborhood none does."
+    if best.saving <= 0:
+        return everyone, f"{best.name} is smaller only by covering less: {everyone.name}, without a neighborhood, wins."
     error = f"{best.saving:.3g} +- {best.saving_error:.2g}"
     if not best.saving > best.saving_error:
         words = f"{best.name} saves {error}, no more than its standard error: {everyone.name} wins the tie."

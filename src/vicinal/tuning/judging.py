@@ -22,6 +22,9 @@ from vicinal.outputs import RegressionOutputs
 from vicinal.quantiles import Coverage, exact_coverage, order
 from vicinal.scores import RegressionScore
 
+MEASURED = 0.9
+"""Share of the rows that must be in tenths large enough to measure."""
+
 NEARBY_COVERAGE = 0.02
 """How far from the target the size is measured too, to learn what coverage costs; at most half the way to 1."""
 
@@ -120,10 +123,12 @@ class Judged:
 
     @cached_property
     def worst_tenth(self) -> float | None:
-        """Coverage of the least covered tenth of the rows."""
+        """Coverage of the least covered tenth of the rows; None where tenths are too small to measure."""
         rows = np.bincount(self.tenths)
         shares = np.bincount(self.tenths, self.covered[:, 1]) / np.maximum(rows, 1)
-        return float(shares[rows >= GROUP_ROWS].min()) if (rows >= GROUP_ROWS).any() else None
+        large = rows >= GROUP_ROWS
+        # Tied confidences make tenths uneven: the worst of a few of them would say nothing of the rows.
+        return float(shares[large].min()) if rows[large].sum() >= MEASURED * rows.sum() else None
 
     @cached_property
     def class_gap(self) -> float | None:
