@@ -18,6 +18,7 @@ from vicinal.neighbors.lists import NeighborLists, downhill
 from vicinal.tuning.bench import Bench, LabelScores, ValueScores, neighborhoods
 from vicinal.tuning.judging import Judge, Several
 from vicinal.tuning.searches import Search
+from vicinal.tuning.winner import ChoiceSaving
 
 NEAR = [
     vc.Uniform(5),
@@ -343,3 +344,18 @@ def test_bad_input_is_a_sentence(name):
 def test_every_search_and_space_is_public():
     assert issubclass(vc.Grid, Search)
     assert math.isclose(sum(vc.Space().shares), 0.43)
+
+
+def test_choosing_among_noise_saves_nothing_and_among_signal_what_it_saves():
+    rng = np.random.default_rng(0)
+    folds = rng.permutation(500) % 5
+    means = []
+    for _ in range(40):
+        noise = [rng.normal(size=500).astype(np.float32) for _ in range(200)]
+        found = ChoiceSaving.of(noise, folds)
+        assert max(float(row.mean()) for row in noise) > 1.5 * found.error  # the best looks good
+        means.append(found.mean / found.error)
+    assert abs(np.mean(means)) < 4 / np.sqrt(40)  # chosen on other rows, it is not
+    signal = [*noise, (rng.normal(size=500) + 0.5).astype(np.float32)]
+    found = ChoiceSaving.of(signal, folds)
+    assert found.mean == pytest.approx(float(signal[-1].mean()), abs=1e-6)

@@ -18,6 +18,7 @@ from vicinal.neighbors.lists import NeighborLists
 from vicinal.outputs import ClassificationOutputs, RegressionOutputs
 from vicinal.probabilities import ProbabilityModel
 from vicinal.probabilities.base import checked_probabilities, plain_probabilities, proper_probabilities
+from vicinal.probabilities.temperature import SMALLEST_PROBABILITY
 from vicinal.quantiles import Coverage, order
 from vicinal.scales import NeighborScales
 from vicinal.scores import AbsoluteResidual, ClassificationScore, RegressionScore, ScaledResidual, Score
@@ -39,6 +40,7 @@ class Source:
     probabilities: ProbabilityModel | None
     number: int  # which of the probabilities
     key: Hashable  # what tells it from the others: a score need not be hashable
+    loss: float = 0.0  # mean negative log-likelihood of the probabilities, each row left out; 0 for a regression
 
 
 class Scores(Protocol):
@@ -101,7 +103,10 @@ class LabelScores:
             self.rows.append(found[judged])
             self.tenths.append(quantile_numbers(row_maxima(self.rows[-1]).astype(np.float64), 10))
             free = _free_ranks(self.rows[-1], self.labels, coverage)
-            self.sources += [Source(score, model, number, (number, at)) for at, score in enumerate(space.scores(free))]
+            loss = _loss(found, labels)
+            self.sources += [
+                Source(score, model, number, (number, at), loss) for at, score in enumerate(space.scores(free))
+            ]
         if not self.sources:
             msg = "a classifier needs classification scores such as LAC() in nonconformity; got regression scores only."
             raise Incompatible(msg)
@@ -198,6 +203,12 @@ def neighborhoods(
         lists = NeighborLists.among(rows, most, judge.folds, least=space.most_neighbors(len(rows) - 1))
         found.append(Neighborhoods(representation, lists, space.localizers(lists)))
     return found
+
+
+def _loss(rows: Reals, labels: Ints) -> float:
+    """Return the mean negative log-likelihood of the labels."""
+    own = rows[np.arange(len(rows)), labels].astype(np.float64)
+    return float(-np.log(np.maximum(own, SMALLEST_PROBABILITY)).mean())
 
 
 def _free_ranks(rows: Reals, labels: Ints, coverage: Coverage) -> int:

@@ -20,6 +20,7 @@ from vicinal.tuning.objectives import MeanSize, Objective
 from vicinal.tuning.report import Candidate, TuningReport
 from vicinal.tuning.searches import Grid, Search
 from vicinal.tuning.space import EVERYONE
+from vicinal.tuning.winner import ChoiceSaving, chosen, row_savings
 
 LEAST_ROWS = 30
 """Tuning rows below which nothing can be learned."""
@@ -68,41 +69,22 @@ def tune(
         bench = Bench(judge, scores, near, walk.space)
         bar.reset(total=len(scores.sources) + walk.count(bench))
         bar.set_description("tune")
-        candidates, everyone = _all_judged(bench, walk, aim, bar.update)
+        candidates, everyone, choice = _all_judged(bench, walk, aim, bar.update)
     finally:
         bar.close()
     if not near:
         notes.append("The outputs have no representations, so no neighborhood was tried.")
     ordered = tuple(sorted(candidates, key=lambda one: one.size))
-    winner, sentence = chosen(ordered, everyone, aim)
+    winner, sentence = chosen(ordered, everyone, aim, choice)
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
         notes.append("Less than one label on average: some sets are empty. Name NeverEmpty scores in a Space for none.")
     numbers = float(exact_coverage(coverage)), len(rows), folds
     return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers)
 
 
-def chosen(candidates: tuple[Candidate, ...], everyone: Candidate, objective: Objective) -> tuple[Candidate, str]:
-    """Return the winner and why; `candidates` ascend in size."""
-    best = min(candidates, key=lambda one: (one.excess, one.size))
-    if best.excess > 0:
-        words = f"No candidate keeps {objective}; {best.name} comes closest, {best.excess:.3f} beyond it."
-        return best, words
-    if best.everyone:
-        return best, f"No neighborhood is smaller than {best.name}, which has none."
-    if everyone.excess > 0:
-        return best, f"{best.name} is the smallest that keeps {objective}; without a neighborhood none does."
-    if best.saving <= 0:
-        return everyone, f"{best.name} is smaller only by covering less: {everyone.name}, without a neighborhood, wins."
-    error = f"{best.saving:.3g} +- {best.saving_error:.2g}"
-    if not best.saving > best.saving_error:
-        words = f"{best.name} saves {error}, no more than its standard error: {everyone.name} wins the tie."
-        return everyone, words
-    return best, f"{best.name} saves {error} over {everyone.name}, the best without a neighborhood."
-
-
 def _all_judged(
     bench: Bench, search: Search, objective: Objective, advance: Callable[[int], object]
-) -> tuple[list[Candidate], Candidate]:
+) -> tuple[list[Candidate], Candidate, ChoiceSaving | None]:
     """Judge everyone's candidates first, so that neighborhoods can be compared with the best of them, row by row."""
 
     def candidate(
@@ -124,15 +106,19 @@ def _all_judged(
             saving=base.size - judged.size - judged.price * max(0.0, base.coverage - judged.coverage),
             saving_error=standard_error(judged.influence - base.influence),
             excess=objective.excess(judged),
+            loss=source.loss,
         )
 
     plain = [(source, bench.judge.everyone(bench.scores.of(source))) for source in bench.scores.sources]
     _, base = min(plain, key=lambda pair: (objective.excess(pair[1]), pair[1].size))
     candidates = [candidate(source, EVERYONE, None, judged, base) for source, judged in plain]
     everyone = min(candidates, key=lambda one: (one.excess, one.size))
+    savings = []
     for source, near, localizer, judged in search.run(bench, objective):
         candidates.append(candidate(source, localizer, near.representation, judged, base))
-    return candidates, everyone
+        if candidates[-1].excess == 0 and np.isfinite(judged.size):
+            savings.append(row_savings(judged, base).astype(np.float32))
+    return candidates, everyone, ChoiceSaving.of(savings, bench.judge.folds) if savings else None
 
 
 def _scores(

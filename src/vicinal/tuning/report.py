@@ -36,6 +36,7 @@ class Candidate:
     saving: float  # how much smaller than the best without a neighborhood, less what lower coverage would save
     saving_error: float
     excess: float  # how far beyond the objective's bound
+    loss: float  # mean negative log-likelihood of the probabilities, each row left out; 0 for a regression
 
     @property
     def settings(self) -> Settings:

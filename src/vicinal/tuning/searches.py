@@ -153,7 +153,7 @@ class Bayesian(Search):
             free = next(source.score.free_ranks for source in same if isinstance(source.score, RAPS))
             score = RAPS(_between(trial, "penalty", self.space.penalties), free)
         chosen: Score = NeverEmpty(score) if trial.suggest_categorical("never empty", [True, False]) else score
-        return Source(chosen, same[0].probabilities, number, key=(number, chosen))
+        return Source(chosen, same[0].probabilities, number, (number, chosen), same[0].loss)
 
 
 def _between(trial: optuna.Trial, name: str, numbers: Any) -> float:
