@@ -62,5 +62,5 @@ def chosen_for_a_regression(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", [chosen_by_calibrate, chosen_for_a_regression])
 def test_calibrate_without_a_localizer_covers_what_it_promises(draw):
-    found = hits(draw, range(20_000, 20_000 + DRAWS))
+    found = hits(draw, range(20_000, 20_000 + DRAWS // 2))
     assert binomial_p_value(found, order(COVERAGE, 100) / 101) > FAMILY_ERROR
