@@ -40,7 +40,7 @@ SEARCHES = {
     "with 64 principal components too": vc.Grid(vc.Space(representation=(None, vc.UnitLength(), COMPONENTS))),
     "Bayesian, 200 trials": vc.Bayesian(trials=200),
 }
-FEW = ("tuned", "without neighborhoods")
+FEW = ("tuned", "without votes", "without neighborhoods", "without both")
 OBJECTIVES = (vc.DecileGap(0.1),)
 
 
