@@ -3,10 +3,12 @@
     python experiments/tuning.py DATA cifar100_resnet18 0.9
     python experiments/tuning.py DATA imagenet_tiny_resnet50 0.9 --few
     python experiments/tuning.py DATA cifar100_resnet18 0.9 --only "tuned, "
+    python experiments/tuning.py DATA imagenet_tiny_resnet50 0.9 --light
     python experiments/tuning.py --table
 
 DATA is a folder with NAME.npz: arrays `logits`, `representations`, `labels`. Each run writes
 experiments/results/tuning-NAME.json; with `--only`, rows whose title begins so are made anew and the others stay;
+`--light` tries LAC without neighborhoods only, in a file of its own;
 `--table` prints all results as the tables of docs/tuning-results.md.
 """
 
@@ -41,6 +43,7 @@ SEARCHES = {
     "Bayesian, 200 trials": vc.Bayesian(trials=200),
 }
 FEW = ("tuned", "without votes", "without neighborhoods", "without both")
+LIGHT = {"tuned, LAC without neighborhoods": vc.Grid(vc.Space(nonconformity=(vc.LAC(),), localizer=NOBODY_NEAR))}
 OBJECTIVES = (vc.DecileGap(0.1),)
 
 
@@ -59,10 +62,12 @@ class Split:
         best = vc.tune(*self.rows["tuning"], self.coverage, search=search, objective=objective, progress=False)
         return best.settings, best.winner.name, time.perf_counter() - started
 
-    def baselines(self) -> dict[str, tuple[dict, str, float]]:
+    def baselines(self, *, light: bool) -> dict[str, tuple[dict, str, float]]:
         """Return scores for Split: LAC, and RAPS with the penalty that makes the smallest sets of the tuning rows."""
         scaling = vc.TemperatureScaling.fit(*self.rows.get("scaling", self.rows["tuning"]))
         found = {"Split, LAC": ({"nonconformity": vc.LAC(), "probabilities": scaling}, "LAC", 0.0)}
+        if light:
+            return found
         plain = [vc.RAPS(penalty, 5) for penalty in vc.Space().penalties]
         for name, scores in {"RAPS": plain, "NeverEmpty(RAPS)": [vc.NeverEmpty(score) for score in plain]}.items():
             space = vc.Space(nonconformity=scores, probabilities=[scaling], localizer=NOBODY_NEAR)
@@ -85,7 +90,9 @@ class Split:
         return {**numbers, "chosen": words, "seconds": round(seconds, 1)}
 
 
-def run(folder: Path, name: str, coverage: float, splits: int, only: str, *, few: bool) -> dict[str, object]:
+def run(
+    folder: Path, name: str, coverage: float, splits: int, only: str, *, few: bool, light: bool
+) -> dict[str, object]:
     """Measure everything, or the rows whose title begins with `only`, on every split."""
     with np.load(folder / f"{name}.npz", allow_pickle=False) as stored:
         outputs = vc.ModelOutputs.from_logits(stored["logits"], stored["representations"])
@@ -93,11 +100,11 @@ def run(folder: Path, name: str, coverage: float, splits: int, only: str, *, few
     found: dict[str, list[dict[str, object]]] = {}
     for seed in range(splits):
         split = Split(outputs, labels, seed, coverage)
-        rows = {title: lambda answer=answer: answer for title, answer in split.baselines().items()}
-        for title, search in SEARCHES.items():
+        rows = {title: lambda answer=answer: answer for title, answer in split.baselines(light=light).items()}
+        for title, search in (LIGHT if light else SEARCHES).items():
             if not few or title in FEW:
                 rows[title] = partial(split.tuned, search)
-        for objective in OBJECTIVES[: 0 if few else None]:
+        for objective in OBJECTIVES[: 0 if few or light else None]:
             rows[f"tuned, {objective}"] = partial(split.tuned, vc.Grid(), objective)
         for title, answer in rows.items():
             if title.startswith(only):
@@ -140,14 +147,15 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--only", default="", help="make anew only rows whose title begins so")
     parser.add_argument("--few", action="store_true", help="fewer variants, where there are many classes")
+    parser.add_argument("--light", action="store_true", help="LAC without neighborhoods only")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     if given.table or given.folder is None:
         for path in sorted(RESULTS.glob("tuning-*.json")):
             print(table(json.loads(path.read_text())) + "\n")
         return
-    result = run(given.folder, given.name, given.coverage, given.splits, given.only, few=given.few)
-    path = RESULTS / f"tuning-{given.name}.json"
+    result = run(given.folder, given.name, given.coverage, given.splits, given.only, few=given.few, light=given.light)
+    path = RESULTS / f"tuning-{given.name}{'-light' if given.light else ''}.json"
     if given.only:
         result["rows"] = {**json.loads(path.read_text())["rows"], **result["rows"]}
     path.write_text(json.dumps(result, indent=1))
