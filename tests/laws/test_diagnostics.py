@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import vicinal as vc
 from tests.instances import LOCALIZERS, METHODS, classification_rows, regression_rows
+from vicinal.calibration import ScoredRows
+from vicinal.calibration.plugged import ReferenceRows
 from vicinal.diagnostics.diagnosis import bootstrapped
 from vicinal.diagnostics.theory import theory
 from vicinal.errors import Incompatible, ShapeMismatch, TooFewRows
@@ -39,26 +43,26 @@ def test_effective_sizes_are_those_of_the_explanations(localizer):
 
 
 @pytest.mark.parametrize("localizer", LOCALIZERS, ids=str)
-def test_the_landscape_is_what_leave_one_out_says_of_each_row_without_itself(localizer):
+def test_the_landscape_is_the_threshold_of_a_test_point_where_each_row_lies_without_it(localizer):
     outputs, labels = classification_rows(50, seed=4)
-    for method in (vc.Exact(), vc.LeaveOneOut()):
-        predictor = vc.calibrate(outputs, labels, 0.8, localizer=localizer, method=method)
-        found = predictor.calibration.landscape(0.8)
-        if not localizer.needs_distances():
-            assert found is None
-            continue
-        order = np.argsort(1 - _softmax(outputs.logits)[np.arange(50), labels], kind="stable")
+    plugged = vc.calibrate(outputs, labels, 0.8, localizer=localizer, method=vc.LeaveOneOut()).calibration
+    exact = vc.calibrate(outputs, labels, 0.8, localizer=localizer).calibration
+    if not localizer.needs_distances():
+        assert plugged.landscape(0.8) is None
+        assert exact.landscape(0.8) is None
+        return
+    scores = 1 - _softmax(outputs.logits)[np.arange(50), labels]
+    order = np.argsort(scores, kind="stable")
+    expected = []
+    for row in order:  # the same level, but the row itself is not among the reference rows
+        others = np.delete(np.arange(50), row)
+        near = ReferenceRows.of(ScoredRows(outputs.representations[others], scores[others], labels[others]))
+        point = outputs.representations[row : row + 1]
+        expected.append(replace(plugged, reference=near).thresholds(point, [0.8], progress=None)[0, 0])
+    for found in (plugged.landscape(0.8), exact.landscape(0.8)):
+        assert np.allclose(found.thresholds, expected, atol=1e-12)
         assert np.array_equal(found.targets, labels[order])
-        assert np.allclose(found.representations, outputs.representations[order])
-        assert len(found.thresholds) == 50
-    # Far from itself a row is any other: with one far twin, the threshold is that of a test point at its place.
-    moved = np.concatenate([outputs.representations, [[50.0, 50.0, 50.0]]])
-    rows = vc.ModelOutputs.from_logits(np.concatenate([outputs.logits, outputs.logits[:1]]), moved)
-    both = np.append(labels, labels[0])
-    predictor = vc.calibrate(rows, both, 0.8, localizer=localizer, method=vc.LeaveOneOut())
-    found = predictor.calibration.landscape(0.8)
-    if found is not None:
-        assert np.isfinite(found.thresholds).any()
+        assert np.array_equal(found.representations, outputs.representations[order])
 
 
 def _softmax(logits):

@@ -35,7 +35,7 @@ def judged_by_lists(outputs, targets, folds, localizer, scores, space):
     judge = Judge(folds, 0.8)
     rows = np.arange(len(outputs))
     near = neighborhoods(space, outputs, rows, judge, lambda words: None)[0]
-    bench = Bench(judge, scores, [near], space)
+    bench = Bench(judge, scores, [near])
     several = Several.of([bench.scored(source) for source in scores.sources])
     return judge.neighborhoods(near.lists, localizer, several)
 

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from vicinal.kernels._jit import kernel, reassociating_kernel
 from vicinal.kernels.distances import row_distances
+from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import kth_smallest, rank_units
-
-CODE_BITS = 30
-"""A pair (rank, place of its score) is one whole number: the rank takes 33 bits, the place these."""
 
 
 class Lists(NamedTuple):

@@ -69,7 +69,6 @@ class Bench:
     judge: Judge
     scores: Scores
     neighborhoods: list[Neighborhoods]
-    space: Space
     kept: OrderedDict[Hashable, ScoredTask] = field(default_factory=OrderedDict)
 
     @property

@@ -66,7 +66,7 @@ def tune(
     try:
         scores, notes = _scores(outputs, targets, rows, walk, coverage, bar.set_description)
         near = neighborhoods(walk.space, outputs, rows, judge, bar.set_description)  # type: ignore[arg-type]
-        bench = Bench(judge, scores, near, walk.space)
+        bench = Bench(judge, scores, near)
         bar.reset(total=len(scores.sources) + walk.count(bench))
         bar.set_description("tune")
         candidates, everyone, choice = _all_judged(bench, walk, aim, bar.update)

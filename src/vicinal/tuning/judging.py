@@ -14,7 +14,8 @@ import numpy as np
 
 from vicinal._arrays import Bools, Floats, Ints
 from vicinal._threads import over_chunks
-from vicinal.kernels.lists import CODE_BITS, Scored, fold_keys, fold_sizes, fold_thresholds
+from vicinal.kernels.exact import CODE_BITS
+from vicinal.kernels.lists import Scored, fold_keys, fold_sizes, fold_thresholds
 from vicinal.localizers import Localizer
 from vicinal.metrics import GROUP_ROWS
 from vicinal.neighbors.lists import NeighborLists
