@@ -8,10 +8,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from vicinal._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from vicinal import datasets as datasets
     from vicinal import errors as errors
     from vicinal import reporting as reporting
+    from vicinal.artifacts import inspect as inspect
+    from vicinal.artifacts import load as load
+    from vicinal.artifacts import load_tuning as load_tuning
+    from vicinal.artifacts import save_tuning as save_tuning
     from vicinal.calibrating import calibrate as calibrate
     from vicinal.calibration import Exact as Exact
     from vicinal.calibration import Guarantee as Guarantee
@@ -20,14 +26,20 @@ if TYPE_CHECKING:
     from vicinal.calibration import PaperLiteral as PaperLiteral
     from vicinal.calibration import Split as Split
     from vicinal.calibration import SplitReference as SplitReference
+    from vicinal.codec.artifact import ArtifactInfo as ArtifactInfo
     from vicinal.diagnostics import Diagnosis as Diagnosis
     from vicinal.diagnostics import diagnose as diagnose
+    from vicinal.errors import CannotWrite as CannotWrite
+    from vicinal.errors import CorruptArtifact as CorruptArtifact
     from vicinal.errors import Incompatible as Incompatible
+    from vicinal.errors import InvalidFile as InvalidFile
     from vicinal.errors import InvalidLevel as InvalidLevel
     from vicinal.errors import InvalidValue as InvalidValue
     from vicinal.errors import MissingExtra as MissingExtra
+    from vicinal.errors import MissingFile as MissingFile
     from vicinal.errors import ShapeMismatch as ShapeMismatch
     from vicinal.errors import TooFewRows as TooFewRows
+    from vicinal.errors import UnsupportedArtifact as UnsupportedArtifact
     from vicinal.errors import VicinalError as VicinalError
     from vicinal.estimators import NeighborhoodClassifier as NeighborhoodClassifier
     from vicinal.estimators import NeighborhoodRegressor as NeighborhoodRegressor
@@ -37,6 +49,7 @@ if TYPE_CHECKING:
     from vicinal.maps import Chain as Chain
     from vicinal.maps import Identity as Identity
     from vicinal.maps import PrincipalComponents as PrincipalComponents
+    from vicinal.maps import Rounded as Rounded
     from vicinal.maps import Standardize as Standardize
     from vicinal.maps import UnitLength as UnitLength
     from vicinal.metrics import Evaluation as Evaluation
@@ -73,18 +86,19 @@ if TYPE_CHECKING:
     from vicinal.tuning import TuningReport as TuningReport
     from vicinal.tuning import tune as tune
 
-__version__ = "0.1.0"
-
 _HOMES = {
     "APS": "scores",
     "AbsoluteResidual": "scores",
+    "ArtifactInfo": "codec.artifact",
     "Ball": "localizers",
     "Bayesian": "tuning",
     "CQR": "scores",
     "Candidate": "tuning",
+    "CannotWrite": "errors",
     "Chain": "maps",
     "ClassGap": "tuning",
     "ClassificationOutputs": "outputs",
+    "CorruptArtifact": "errors",
     "DecileGap": "tuning",
     "Diagnosis": "diagnostics",
     "Evaluation": "metrics",
@@ -97,12 +111,14 @@ _HOMES = {
     "Identity": "maps",
     "Incompatible": "errors",
     "IntervalPredictor": "predictor",
+    "InvalidFile": "errors",
     "InvalidLevel": "errors",
     "InvalidValue": "errors",
     "LAC": "scores",
     "LeaveOneOut": "calibration",
     "MeanSize": "tuning",
     "MissingExtra": "errors",
+    "MissingFile": "errors",
     "ModelOutputs": "outputs",
     "NeighborScales": "scales",
     "NeighborVotes": "probabilities",
@@ -116,6 +132,7 @@ _HOMES = {
     "PrincipalComponents": "maps",
     "RAPS": "scores",
     "RegressionOutputs": "outputs",
+    "Rounded": "maps",
     "ScaledResidual": "scores",
     "SetPredictor": "predictor",
     "ShapeMismatch": "errors",
@@ -128,12 +145,17 @@ _HOMES = {
     "TuningReport": "tuning",
     "Uniform": "localizers",
     "UnitLength": "maps",
+    "UnsupportedArtifact": "errors",
     "VicinalError": "errors",
     "calibrate": "calibrating",
     "diagnose": "diagnostics",
     "evaluate": "metrics",
+    "inspect": "artifacts",
+    "load": "artifacts",
+    "load_tuning": "artifacts",
     "naive_sets": "naive",
     "report": "reporting",
+    "save_tuning": "artifacts",
     "split_rows": "splitting",
     "tune": "tuning",
 }

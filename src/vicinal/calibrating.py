@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from vicinal._arrays import Ints, as_labels, as_targets
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
 from vicinal.errors import Incompatible, TooFewRows
+from vicinal.fingerprints import fingerprint
 from vicinal.localizers import Localizer
 from vicinal.maps import MapPlan, RepresentationMap
 from vicinal.neighbors import ExactSearch
@@ -124,9 +125,11 @@ def calibrate(
     _check_kind("search", search, ExactSearch, "ExactSearch(...), or None")
     how = How(chosen, ExactSearch() if search is None else search, progress=progress)
     if localizer is None and chosen.local:
-        return _tuned(outputs, targets, coverage, parts, how)
-    _check_apart(outputs, parts)
-    return _calibrated(outputs, targets, coverage, parts, how)
+        found = _tuned(outputs, targets, coverage, parts, how)
+    else:
+        _check_apart(outputs, parts)
+        found = _calibrated(outputs, targets, coverage, parts, how)
+    return replace(found, data=fingerprint(outputs, _checked(outputs, targets)))
 
 
 @dataclass(frozen=True)

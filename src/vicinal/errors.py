@@ -6,7 +6,12 @@ VicinalError
 ├─ InvalidLevel(ValueError)        a number lies outside its range: coverage, bandwidth, n_neighbors
 ├─ TooFewRows(ValueError)          not enough rows for what was asked; carries `needed`
 ├─ Incompatible(TypeError)         parts that do not fit each other: a regression score with class probabilities
-└─ MissingExtra(ImportError)       an optional dependency is absent; names the extra to install
+├─ MissingExtra(ImportError)       an optional dependency is absent; names the extra to install
+├─ MissingFile(FileNotFoundError)  there is no such file
+├─ InvalidFile(ValueError)         a file of rows is not what it should be: its format, its columns, what they hold
+├─ CannotWrite(OSError)            a file could not be written; what was there before is as it was
+├─ UnsupportedArtifact(ValueError) a saved file that this version cannot read: not one of ours, a newer format, a part
+└─ CorruptArtifact(ValueError)     a saved file that is damaged: its checksum, or what it holds, does not agree
 """
 
 from __future__ import annotations
@@ -59,3 +64,23 @@ class MissingExtra(VicinalError, ImportError):
     def __init__(self, package: str, extra: str) -> None:
         self.package, self.extra = package, extra
         super().__init__(f"this needs {package}, which is not installed; run: pip install 'vicinal[{extra}]'")
+
+
+class MissingFile(VicinalError, FileNotFoundError):
+    """There is no such file."""
+
+
+class InvalidFile(VicinalError, ValueError):
+    """A file of rows is not what it should be."""
+
+
+class CannotWrite(VicinalError, OSError):
+    """A file could not be written; what stood there before is as it was."""
+
+
+class UnsupportedArtifact(VicinalError, ValueError):
+    """A saved file is of a kind, a format or with a part that this version does not know."""
+
+
+class CorruptArtifact(VicinalError, ValueError):
+    """A saved file is damaged."""

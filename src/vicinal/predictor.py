@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
-from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, Split
+from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, Task
 from vicinal.calibration.split import SplitCalibration
+from vicinal.codec.artifact import ArtifactInfo, Document, save
+from vicinal.codec.parts import lossless
 from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch
 from vicinal.localizers import Localizer
-from vicinal.maps import RepresentationMap
+from vicinal.maps import Chained, RepresentationMap, Rounded
 from vicinal.outputs import (
     ClassificationOutputs,
     ModelOutputs,
@@ -82,6 +85,10 @@ class Predictor(ABC):
     calibration: Calibration
     tuning: TuningReport | None = None  # how the parts were chosen, where `calibrate` chose them
     remark: str = ""  # what was done with the rows before they were calibrated on
+    data: str = ""  # fingerprint of the rows that were given to calibrate on
+
+    kind: ClassVar[str]
+    """What the file of a saved predictor says it holds."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -113,17 +120,90 @@ class Predictor(ABC):
         found = self.calibration.thresholds(rows, wanted, progress="predict" if progress else None)
         return found[:, 0] if coverages is None else found
 
+    def neighbors(self, outputs: ModelOutputs) -> Iterator[Neighbors]:
+        """Yield the neighbors of each row, nearest first."""
+        return self.calibration.neighbors(self._representations(outputs))
+
     def explain(self, outputs: ModelOutputs, row: int = 0) -> Explanation:
         """Return the neighbors of one row with their weights, and its threshold beside the global one."""
         check_outputs(outputs)
         number = whole_number("row", row, least=0, most=len(outputs) - 1)
         one = outputs[number : number + 1]
         return Explanation(
-            neighbors=self.calibration.neighbors(self._representations(one)),
+            neighbors=next(self.neighbors(one)),
             threshold=float(self.thresholds(one)[0]),
             global_threshold=self.calibration.global_threshold(self.coverage),
             coverage=float(exact_coverage(self.coverage)),
         )
+
+    def save(self, path: str | Path, *, precision: int | None = None, model: str | None = None) -> ArtifactInfo:
+        """Save to one file, whole or not at all, that `load` reads; return what it says of itself, its size with it.
+
+        The file holds names and numbers, never code. Representations are stored as they are, or in a `precision` of 16
+        or 32 bits; where that rounds them, the predictor of *rounded* rows is saved (see `rounded`). `model` is any
+        text that says which model made the outputs, such as the checksum of its weights.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(40.0), np.arange(40.0)[:, None])
+        >>> predictor = vc.calibrate(outputs, np.arange(40.0) % 7, 0.8, localizer=vc.Uniform(5))
+        >>> info = predictor.save(Path(tempfile.mkdtemp()) / "model.vicinal")
+        >>> vc.load(info.path)
+        IntervalPredictor(coverage=0.8, Uniform(n_neighbors=5), method=Exact, 40 ranked rows)
+        """
+        if model is not None and not isinstance(model, str):
+            raise InvalidLevel("model", model, "a text that says which model made the outputs")
+        kept = self if precision is None else self.rounded(precision)
+        document = Document(
+            kind=self.kind,
+            parts={
+                "nonconformity": getattr(self, "nonconformity", None),
+                "localizer": self.localizer,
+                "probabilities": getattr(self, "probabilities", None),
+                "representation": kept.representation,
+                "method": self.method,
+                "search": kept.calibration.searched_by(),
+            },
+            arrays=kept.calibration.kept(),
+            tuning=self.tuning,
+            coverage=str(self.coverage),
+            guarantee=kept.guarantee,
+            remark=self.remark,
+            arithmetic=kept.calibration.arithmetic,
+            data=self.data,
+            model=model,
+            **self._classes(),
+        )
+        return save(path, document, precision)
+
+    def rounded(self, bits: int) -> Self:
+        """Return the predictor with representations rounded to 16 or 32 bits, of calibration and test rows alike.
+
+        It is calibrated anew on the rounded rows, so its guarantee holds; rows that lose nothing stay as they are.
+        """
+        last, rows = Rounded(bits), self.calibration.reference_rows()
+        if rows is None or not self.calibration.width or lossless(rows.representations, np.dtype(f"f{bits // 8}")):
+            return self
+        if not self.method.ranks_reference:
+            msg = (
+                f"{type(self.method).__name__} ranks rows that it does not keep, so it cannot be rounded afterwards; "
+                f"calibrate with representation=Rounded({bits})."
+            )
+            raise Incompatible(msg)
+        first = () if self.representation is None else (self.representation,)
+        found = replace(rows, representations=last.of(rows.representations))
+        return replace(self.recalibrated(found), representation=Chained((*first, last)))
+
+    def recalibrated(self, rows: ScoredRows, progress: str | None = None) -> Self:
+        """Return the predictor of the same method and localizer on other rows, or on the same anew."""
+        task = Task(rows, self.localizer, self.calibration.searched_by(), progress=progress)
+        return replace(self, calibration=self.method.calibrate(task))
+
+    def _classes(self) -> dict[str, Any]:
+        """Return what is known of classes."""
+        return {}
 
     def _representations(self, outputs: ModelOutputs) -> Reals:
         """Return the mapped representations, checked against those of the calibration rows."""
@@ -138,7 +218,7 @@ class Predictor(ABC):
         return rows
 
     def __repr__(self) -> str:
-        parts = [f"coverage={self.coverage}", repr(self.localizer), f"method={type(self.method).__name__}"]
+        parts = [f"coverage={self.coverage!s}", repr(self.localizer), f"method={type(self.method).__name__}"]
         return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
 
     @abstractmethod
@@ -154,6 +234,12 @@ class SetPredictor(Predictor):
     probabilities: ProbabilityModel | None
     n_classes: int
     class_names: tuple[str, ...] | None
+
+    kind: ClassVar[str] = "sets"
+
+    def _classes(self) -> dict[str, Any]:
+        """Return number and names of the classes."""
+        return {"n_classes": self.n_classes, "class_names": self.class_names}
 
     def predict(self, outputs: ClassificationOutputs, *, progress: bool = False) -> PredictionSets:
         """Return the set of labels of each row whose score is at most its threshold."""
@@ -243,6 +329,8 @@ class IntervalPredictor(Predictor):
     """Prediction intervals around a regression model."""
 
     nonconformity: RegressionScore
+
+    kind: ClassVar[str] = "intervals"
 
     def predict(self, outputs: RegressionOutputs, *, progress: bool = False) -> PredictionIntervals:
         """Return the interval of each row whose values score at most its threshold."""

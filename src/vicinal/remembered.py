@@ -48,7 +48,7 @@ class Remembered:
     def nearest(self, outputs: ModelOutputs, why: str) -> tuple[Ints, Floats, Floats]:
         """Return the neighbors of one row, given as outputs of one: rows, distances and weights, nearest first."""
         rule = self.localizer.rule(len(self) - 1)
-        return nearest_first(ExactSearch(), self.reference, rule, self.mapped(outputs, why))[:3]
+        return next(nearest_first(ExactSearch(), self.reference, rule, self.mapped(outputs, why)))[:3]
 
     def over(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Floats, Ints, Reals
+from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import Guarantee
 from vicinal.errors import Incompatible
-from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
 from vicinal.outputs import ModelOutputs
@@ -85,12 +85,10 @@ class Task:
     scorer: Scorer | None = None  # scores rows that the method brings itself
     progress: str | None = None  # what to call the work in a progress bar, or None for no bar
 
-    def rule(self, others: int) -> Rule:
-        """Return the localizer's rule for points with `others` candidates each."""
-        if self.localizer is None:
-            msg = "a method with a neighborhood needs a localizer."
-            raise Incompatible(msg)
-        return self.localizer.checked_rule(others)
+    @property
+    def near(self) -> Localizer:
+        """The localizer, which a method with a neighborhood needs."""
+        return needed(self.localizer)
 
 
 class Calibration(ABC):
@@ -115,8 +113,8 @@ class Calibration(ABC):
         """Return the p-value of each candidate score of each row, (n, candidates) as `scores`."""
 
     @abstractmethod
-    def neighbors(self, representation: Reals) -> Neighbors:
-        """Return the neighbors of one point, given as (1, d)."""
+    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
+        """Yield the neighbors of each point, given as (n, d)."""
 
     @property
     @abstractmethod
@@ -144,6 +142,24 @@ class Calibration(ABC):
     def empty_neighborhoods(self) -> int:
         """Number of calibration rows whose ball was empty, so that everyone stood in."""
 
+    def reference_rows(self) -> ScoredRows | None:
+        """Return the rows that can be neighbors, in score order; None where nobody can."""
+        return None
+
+    def searched_by(self) -> ExactSearch:
+        """Return how neighbors are found."""
+        return ExactSearch()
+
+    @property
+    def arithmetic(self) -> str:
+        """What this machine's distances are like: what is stored of them holds where these words are the same."""
+        return ""
+
+    def kept(self) -> Kept:
+        """Return the arrays from which `Method.restored` makes the calibration again."""
+        msg = f"{type(self).__name__} is not one of the calibrations that can be saved."
+        raise Incompatible(msg)
+
 
 class Method(ABC):
     """A way to calibrate: a frozen configuration; work and result are in `calibrate`."""
@@ -151,10 +167,27 @@ class Method(ABC):
     local: ClassVar[bool]
     """Whether the method has a neighborhood, and so needs a localizer."""
 
+    ranks_reference: ClassVar[bool] = False
+    """Whether the rows that are ranked are those that can be neighbors, so that it can calibrate on them again."""
+
     @abstractmethod
     def calibrate(self, task: Task) -> Calibration:
         """Calibrate on scored rows."""
 
+    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> Calibration:
+        """Return the calibration that `kept` arrays were taken from; `CorruptArtifact` where they cannot be that."""
+        del kept, localizer, search
+        msg = f"{type(self).__name__} is not one of the methods that can be loaded."
+        raise Incompatible(msg)
+
     def check_rows_may_be_set_aside(self) -> None:
         """Refuse where the method names calibration rows by number, which then would be others."""
         return
+
+
+def needed(localizer: Localizer | None) -> Localizer:
+    """Return the localizer, which a method with a neighborhood needs."""
+    if localizer is None:
+        msg = "a method with a neighborhood needs a localizer."
+        raise Incompatible(msg)
+    return localizer

@@ -13,19 +13,21 @@ gaps between them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal._arrays import Floats, Reals
-from vicinal.calibration.base import Calibration, Landscape, Method, Neighbors, ScoredRows, Task
+from vicinal._arrays import Floats, Ints, Reals
+from vicinal.calibration.base import Calibration, Landscape, Method, Neighbors, ScoredRows, Task, needed
+from vicinal.calibration.kept import Kept
 from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, effective_sizes, ranks_among
 from vicinal.calibration.promises import FiniteSample, Guarantee
 from vicinal.kernels.distances import Panel
-from vicinal.kernels.exact import Joined, join_sums, joined_counts, joined_thresholds
-from vicinal.kernels.ranks import Rule
+from vicinal.kernels.exact import CODE_BITS, Joined, join_sums, joined_counts, joined_thresholds
+from vicinal.kernels.ranks import UNITS, Rule
+from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import Coverage, sorted_pairs
 
@@ -34,6 +36,10 @@ PROMISE = FiniteSample(
     "the test point joins the calibration rows, and the local ranks of all of them are symmetric in the rows.",
     beta=False,
 )
+
+
+SUMS = ("reach2", "nearest", "near_below", "near_above", "shell_below", "shell_above")
+"""What is stored of each row as numbers of at least 0."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +53,31 @@ class Exact(Method):
     """
 
     local: ClassVar[bool] = True
+    ranks_reference: ClassVar[bool] = True
 
     def calibrate(self, task: Task) -> ExactCalibration:
         """Store, for every row, the sums from which it is ranked again when a point joins."""
-        rule = task.rule(others=len(task.rows) - 1)
+        rule = task.near.checked_rule(len(task.rows) - 1)
         reference = ReferenceRows.of(task.rows)
-        distinct, places = np.unique(reference.scores, return_inverse=True)
-        joined = _empty_sums(2 * places.astype(np.int64))
+        distinct, codes = _coded(reference.scores)
+        joined = _empty_sums(codes)
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
             join_sums(panel, rule, joined.codes, first, start, stop, joined)
 
         rows = reference.rows.rows[: len(task.rows)]
         task.search.over_rows(reference.rows, rows, work, progress=task.progress)
-        joined = joined._replace(sorted_keys=np.sort(joined.keys))
-        return ExactCalibration(reference, joined, distinct, rule, task.search)
+        return ExactCalibration(reference, _keyed(joined), distinct, rule, task.search)
+
+    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> ExactCalibration:
+        """Return the calibration from its rows and their sums."""
+        near, reference = needed(localizer), ReferenceRows.restored(kept)
+        n = reference.rows.n
+        distinct, codes = _coded(reference.scores)
+        sums: dict[str, Any] = {name: kept.sums(name, n) for name in SUMS}
+        sums |= {"near_count": kept.counts("near_count", n, most=n - 1), "alone": kept.flags("alone", n)}
+        joined = _empty_sums(codes)._replace(**sums)
+        return ExactCalibration(reference, _keyed(joined), distinct, near.checked_rule(n - 1), search)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +121,32 @@ class ExactCalibration(Calibration):
         self.search.over_rows(self.reference.rows, representations, work)
         return PROMISE.p_values(below, self.n_ranked)
 
-    def neighbors(self, representation: Reals) -> Neighbors:
-        """Return the neighbors of one point."""
-        return self.reference.neighbors(self.search, self.rule, representation)
+    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
+        """Yield the neighbors of each point."""
+        return self.reference.neighbors(self.search, self.rule, representations)
+
+    def reference_rows(self) -> ScoredRows:
+        """Return the calibration rows, in score order."""
+        return self.reference.scored()
+
+    def searched_by(self) -> ExactSearch:
+        """Return how neighbors are found."""
+        return self.search
+
+    @property
+    def arithmetic(self) -> str:
+        """What this machine's distances are like."""
+        return self.reference.rows.arithmetic
+
+    def kept(self) -> Kept:
+        """Return the rows and their sums; codes and keys follow from them."""
+        sums = {name: getattr(self.joined, name) for name in (*SUMS, "near_count", "alone")}
+        return Kept({**self.reference.kept(), **sums})
 
     def left_out(self) -> PluggedCalibration:
         """Return the plug-in calibration on the same rows, where each is ranked among the others."""
-        rows = self.reference.rows
-        ordered = ScoredRows(rows.rows[: rows.n], self.reference.scores, self.reference.targets)
-        ranks, empty = ranks_among(self.reference, ordered, np.arange(rows.n), self.rule, self.search, None)
+        ordered = self.reference.scored()
+        ranks, empty = ranks_among(self.reference, ordered, np.arange(len(ordered)), self.rule, self.search, None)
         pairs = sorted_pairs(ranks, self.reference.scores)
         return PluggedCalibration(
             self.reference, *pairs, self.reference.scores, self.rule, self.search, PROMISE, int(empty.sum())
@@ -146,7 +179,22 @@ class ExactCalibration(Calibration):
         return int(self.joined.alone.sum()) if self.rule.radius2 >= 0 else 0
 
 
-def _empty_sums(codes: np.ndarray) -> Joined:
+def _coded(scores: Floats) -> tuple[Floats, Ints]:
+    """Return the distinct scores, ascending, and the code of each row's score, (n,)."""
+    distinct, places = np.unique(scores, return_inverse=True)
+    return distinct, 2 * places.astype(np.int64)
+
+
+def _keyed(joined: Joined) -> Joined:
+    """Fill in the keys: each row's pair (rank, score) before anyone joins, as one number."""
+    below = joined.near_below + joined.shell_below
+    total = below + (joined.near_above + joined.shell_above)
+    shares = np.divide(below, total, out=np.zeros(len(below)), where=total > 0)
+    keys = (np.rint(UNITS * shares).astype(np.int64) << CODE_BITS) | joined.codes
+    return joined._replace(keys=keys, sorted_keys=np.sort(keys))
+
+
+def _empty_sums(codes: Ints) -> Joined:
     n = len(codes)
     floats = [np.empty(n) for _ in range(6)]
     return Joined(
@@ -158,7 +206,7 @@ def _empty_sums(codes: np.ndarray) -> Joined:
         near_above=floats[3],
         shell_below=floats[4],
         shell_above=floats[5],
-        keys=np.empty(n, np.int64),
+        keys=np.empty(0, np.int64),
         sorted_keys=np.empty(0, np.int64),
         alone=np.empty(n, np.bool_),
     )

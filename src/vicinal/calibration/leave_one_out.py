@@ -10,11 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vicinal.calibration.base import Method, Task
-from vicinal.calibration.plugged import PluggedCalibration, ranks_among_themselves
+from vicinal.calibration.base import Method, Task, needed
+from vicinal.calibration.kept import Kept
+from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among_themselves, restored_pairs
 from vicinal.calibration.promises import Nothing
 from vicinal.errors import TooFewRows
+from vicinal.kernels.ranks import Rule
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import sorted_pairs
+
+PROMISE = Nothing(
+    "LeaveOneOut",
+    "adding a point to the calibration rows would change the ranks of about as many rows as it has neighbors.",
+)
 
 
 @dataclass(frozen=True)
@@ -28,21 +37,25 @@ class LeaveOneOut(Method):
     """
 
     local: ClassVar[bool] = True
+    ranks_reference: ClassVar[bool] = True
 
     def calibrate(self, task: Task) -> PluggedCalibration:
         """Rank every row among the others."""
         if len(task.rows) < 2:  # noqa: PLR2004
             msg = f"LeaveOneOut needs at least 2 calibration rows, so that each has a neighbor; got {len(task.rows)}."
             raise TooFewRows(msg, rows=len(task.rows), needed=2)
-        rule = task.rule(others=len(task.rows) - 1)
+        rule = _rule(task.near, len(task.rows))
         reference, ranks, empty = ranks_among_themselves(task, rule)
-        why = "adding a point to the calibration rows would change the ranks of about as many rows as it has neighbors."
-        return PluggedCalibration(
-            reference,
-            *sorted_pairs(ranks, reference.scores),
-            reference.scores,
-            rule,
-            task.search,
-            Nothing("LeaveOneOut", why),
-            int(empty.sum()),
-        )
+        pairs = sorted_pairs(ranks, reference.scores)
+        return PluggedCalibration(reference, *pairs, reference.scores, rule, task.search, PROMISE, int(empty.sum()))
+
+    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> PluggedCalibration:
+        """Return the calibration from its reference rows and pairs."""
+        near, reference = needed(localizer), ReferenceRows.restored(kept)
+        ranks, values, empty = restored_pairs(kept, reference.rows.n)
+        rule = _rule(near, reference.rows.n)
+        return PluggedCalibration(reference, ranks, values, reference.scores, rule, search, PROMISE, empty)
+
+
+def _rule(localizer: Localizer, n: int) -> Rule:
+    return localizer.checked_rule(n - 1)

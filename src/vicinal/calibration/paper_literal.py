@@ -17,9 +17,14 @@ from typing import ClassVar
 import numpy as np
 
 from vicinal._arrays import Floats, Ints
-from vicinal.calibration.base import Method, Task
-from vicinal.calibration.plugged import PluggedCalibration, ranks_among_themselves
+from vicinal.calibration.base import Method, Task, needed
+from vicinal.calibration.kept import Kept
+from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among_themselves, restored_pairs
 from vicinal.calibration.promises import Guarantee, Promise, no_guarantee
+from vicinal.errors import CorruptArtifact
+from vicinal.kernels.ranks import Rule
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import Coverage, exact_coverage, sorted_pairs
 
 
@@ -34,21 +39,29 @@ class PaperLiteral(Method):
     """
 
     local: ClassVar[bool] = True
+    ranks_reference: ClassVar[bool] = True
 
     def calibrate(self, task: Task) -> PluggedCalibration:
         """Rank every row among itself and its neighbors."""
-        rule = task.rule(others=len(task.rows))._replace(own_weight=1.0)
+        rule = _rule(task.near, len(task.rows))
         reference, ranks, _ = ranks_among_themselves(task, rule)
         # Ties in rank are not broken: a score of +inf beside every rank lets none of them count as below.
-        return PluggedCalibration(
-            reference,
-            *sorted_pairs(ranks, np.full(len(ranks), np.inf)),
-            reference.scores,
-            rule,
-            task.search,
-            PaperPromise(),
-            0,
-        )
+        pairs = sorted_pairs(ranks, np.full(len(ranks), np.inf))
+        return PluggedCalibration(reference, *pairs, reference.scores, rule, task.search, PaperPromise(), 0)
+
+    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> PluggedCalibration:
+        """Return the calibration from its reference rows and ranks."""
+        near, reference = needed(localizer), ReferenceRows.restored(kept)
+        ranks, values, empty = restored_pairs(kept, reference.rows.n)
+        if not np.all(values == np.inf):
+            msg = "PaperLiteral breaks no ties: the score beside every rank must be infinite."
+            raise CorruptArtifact(msg)
+        rule = _rule(near, reference.rows.n)
+        return PluggedCalibration(reference, ranks, values, reference.scores, rule, search, PaperPromise(), empty)
+
+
+def _rule(localizer: Localizer, n: int) -> Rule:
+    return localizer.checked_rule(n)._replace(own_weight=1.0)
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,21 @@ coverage is one of those pairs, and a test point accepts a score v where its pai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vicinal._arrays import Bools, Floats, Ints, Reals
 from vicinal.calibration.base import Calibration, Landscape, Neighbors, ScoredRows, Task
+from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import Guarantee, Promise
+from vicinal.errors import CorruptArtifact
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import (
+    UNITS,
     Plugged,
     Rule,
     effective_counts,
@@ -48,17 +53,33 @@ class ReferenceRows:
             rows.numbers[by_score],
         )
 
-    def neighbors(self, search: ExactSearch, rule: Rule, representation: Reals) -> Neighbors:
-        """Return the neighbors of one point, given as (1, d), nearest first."""
-        chosen, distances, weights, everyone = nearest_first(search, self.rows, rule, representation)
-        return Neighbors(
-            rows=self.numbers[chosen],
-            distances=distances,
-            weights=weights,
-            scores=self.scores[chosen],
-            targets=self.targets[chosen],
-            everyone=everyone,
-        )
+    def neighbors(self, search: ExactSearch, rule: Rule, representations: Reals) -> Iterator[Neighbors]:
+        """Yield the neighbors of each point, given as (n, d), nearest first."""
+        for chosen, distances, weights, everyone in nearest_first(search, self.rows, rule, representations):
+            yield Neighbors(
+                rows=self.numbers[chosen],
+                distances=distances,
+                weights=weights,
+                scores=self.scores[chosen],
+                targets=self.targets[chosen],
+                everyone=everyone,
+            )
+
+    def scored(self) -> ScoredRows:
+        """Return the rows without their padding."""
+        return ScoredRows(self.rows.rows[: self.rows.n], self.scores, self.targets, self.numbers)
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to keep; rows stay padded, so that they can be read where they lie."""
+        return {"rows": self.rows.rows, "scores": self.scores, "targets": self.targets, "numbers": self.numbers}
+
+    @classmethod
+    def restored(cls, kept: Kept) -> ReferenceRows:
+        """Return the rows from kept arrays."""
+        scores = kept.ascending("scores")
+        n = len(scores)
+        rows = Reference.restored(kept.table("rows"), n)
+        return cls(rows, scores, kept.targets(n), kept.counts("numbers", n, most=2**62))
 
 
 def effective_sizes(reference: ReferenceRows, rule: Rule, search: ExactSearch, rows: Reals) -> Floats:
@@ -161,9 +182,27 @@ class PluggedCalibration(Calibration):
         self.search.over_rows(self.reference.rows, representations, work)
         return self.promise.p_values(below, self.n_ranked)
 
-    def neighbors(self, representation: Reals) -> Neighbors:
-        """Return the neighbors of one point."""
-        return self.reference.neighbors(self.search, self.rule, representation)
+    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
+        """Yield the neighbors of each point."""
+        return self.reference.neighbors(self.search, self.rule, representations)
+
+    def reference_rows(self) -> ScoredRows:
+        """Return the rows that can be neighbors, in score order."""
+        return self.reference.scored()
+
+    def searched_by(self) -> ExactSearch:
+        """Return how neighbors are found."""
+        return self.search
+
+    @property
+    def arithmetic(self) -> str:
+        """What this machine's distances are like."""
+        return self.reference.rows.arithmetic
+
+    def kept(self) -> Kept:
+        """Return reference rows, pairs, and how many balls were empty."""
+        pairs = {"ranks": self.ranks, "values": self.values, "empty": np.array([self.empty])}
+        return Kept({**self.reference.kept(), **pairs})
 
     @property
     def ranked_scores(self) -> Floats:
@@ -186,3 +225,14 @@ class PluggedCalibration(Calibration):
     def empty_neighborhoods(self) -> int:
         """Number of ranked rows whose ball was empty."""
         return self.empty
+
+
+def restored_pairs(kept: Kept, n: int | None = None) -> tuple[Ints, Floats, int]:
+    """Return the sorted pairs (rank, score) and the number of empty balls from kept arrays."""
+    ranks = kept.counts("ranks", n, most=int(UNITS))
+    values = kept.floats("values", len(ranks))
+    rising = (ranks[:-1] < ranks[1:]) | ((ranks[:-1] == ranks[1:]) & (values[:-1] <= values[1:]))
+    if len(ranks) == 0 or not rising.all():
+        msg = "pairs of rank and score must be in ascending order."
+        raise CorruptArtifact(msg)
+    return ranks, values, int(kept.counts("empty", 1, most=len(ranks))[0])

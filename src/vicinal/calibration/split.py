@@ -7,7 +7,7 @@ they have. Given the calibration rows, coverage without ties follows Beta(m, n +
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +15,10 @@ import numpy as np
 
 from vicinal._arrays import Floats, Ints, Reals
 from vicinal.calibration.base import Calibration, Method, Neighbors, Task
+from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import FiniteSample, Guarantee
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import Coverage
 
 PROMISE = FiniteSample("Split", "the test score is equally likely to take any place among all scores.", beta=True)
@@ -36,6 +39,11 @@ class Split(Method):
     def calibrate(self, task: Task) -> SplitCalibration:
         """Sort the scores."""
         return SplitCalibration(np.sort(task.rows.scores))
+
+    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> SplitCalibration:
+        """Return the calibration from its scores."""
+        del localizer, search
+        return SplitCalibration(kept.ascending("scores"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +74,11 @@ class SplitCalibration(Calibration):
         below = np.searchsorted(self.scores, scores, side="left")
         return PROMISE.p_values(below, self.n_ranked)
 
-    def neighbors(self, representation: Reals) -> Neighbors:
-        """Return nobody: Split has no neighborhood."""
-        del representation
+    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
+        """Yield nobody for each: Split has no neighborhood."""
         nobody: Ints = np.empty(0, np.int64)
-        return Neighbors(nobody, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
+        for _ in range(len(representations)):
+            yield Neighbors(nobody, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
 
     @property
     def ranked_scores(self) -> Floats:
@@ -97,3 +105,7 @@ class SplitCalibration(Calibration):
     def empty_neighborhoods(self) -> int:
         """There is no neighborhood to be empty."""
         return 0
+
+    def kept(self) -> Kept:
+        """Return the scores."""
+        return Kept({"scores": self.scores})

@@ -10,17 +10,20 @@ follows Beta(m, n + 1 - m).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Ints, proper_share, seed_number
-from vicinal.calibration.base import Method, ScoredRows, Task
-from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among
+from vicinal.calibration.base import Method, ScoredRows, Task, needed
+from vicinal.calibration.kept import Kept
+from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among, restored_pairs
 from vicinal.calibration.promises import FiniteSample
 from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
 from vicinal.outputs import ModelOutputs
 from vicinal.quantiles import sorted_pairs
 
@@ -29,6 +32,11 @@ PROMISE = FiniteSample(
     "given the reference rows, a row's local rank is a fixed function of that row.",
     beta=True,
 )
+
+
+@dataclass(frozen=True)
+class RowsOfTheirOwn:
+    """Says that the reference rows were given apart; a predictor that was loaded has them, its method does not."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,13 +55,13 @@ class SplitReference(Method):
     local: ClassVar[bool] = True
 
     fraction: float = 0.5
-    rows: tuple[ModelOutputs, ArrayLike] | Sequence[int] | Ints | None = None
+    rows: tuple[ModelOutputs, ArrayLike] | Sequence[int] | Ints | RowsOfTheirOwn | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         proper_share("fraction", self.fraction)
         seed_number("seed", self.seed)
-        if self.rows is None or self._pair() is not None:
+        if self.rows is None or isinstance(self.rows, RowsOfTheirOwn) or self._pair() is not None:
             return
         numbers = np.asarray(self.rows) if isinstance(self.rows, (list, np.ndarray)) else np.empty(0)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(np.unique(numbers)) != len(numbers):
@@ -80,11 +88,25 @@ class SplitReference(Method):
         """Rank every row that is not a reference row among those that are."""
         return calibrate_apart(*self._divided(task), task)
 
+    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> PluggedCalibration:
+        """Return the calibration from its reference rows and the pairs of the ranked rows."""
+        near, reference = needed(localizer), ReferenceRows.restored(kept)
+        ranks, values, empty = restored_pairs(kept)
+        rule = near.checked_rule(reference.rows.n)
+        return PluggedCalibration(reference, ranks, values, np.sort(values), rule, search, PROMISE, empty)
+
+    def without_rows(self) -> SplitReference:
+        """Return the method with a word in place of reference rows that were given apart."""
+        return self if self._pair() is None else replace(self, rows=RowsOfTheirOwn())
+
     def _divided(self, task: Task) -> tuple[ScoredRows, ScoredRows]:
         """Return ranked rows and reference rows."""
         pair, n = self._pair(), len(task.rows)
         if pair is not None and task.scorer is not None:
             return task.rows, task.scorer(*pair)
+        if isinstance(self.rows, RowsOfTheirOwn):
+            msg = "the reference rows of a loaded method are not kept with it; pass rows=(outputs, targets) again."
+            raise Incompatible(msg)
         if n < 2:  # noqa: PLR2004
             msg = f"SplitReference needs at least 2 calibration rows: one for reference, one to rank; got {n}."
             raise TooFewRows(msg, rows=n, needed=2)
@@ -100,7 +122,7 @@ class SplitReference(Method):
 
 def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PluggedCalibration:
     """Rank every row of `ranked` among the reference rows `given`, as the task says; its own rows do not count."""
-    rule = task.rule(others=len(given))
+    rule = task.near.checked_rule(len(given))
     reference = ReferenceRows.of(given)
     nobody = np.full(len(ranked), -1)
     ranks, empty = ranks_among(reference, ranked, nobody, rule, task.search, task.progress)

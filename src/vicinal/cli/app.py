@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import vicinal
 from vicinal._extras import needs
@@ -12,15 +13,49 @@ with needs("rich", "cli"):
 with needs("typer", "cli"):
     import typer
 
+from vicinal.cli.calibrate import calibrate
 from vicinal.cli.demo import demo
+from vicinal.cli.evaluate import evaluate
+from vicinal.cli.inspect import inspect
+from vicinal.cli.predict import predict
+from vicinal.cli.report import report
+from vicinal.cli.tune import tune
+
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+"""The base of all that click refuses; some versions of typer carry a click of their own, others import it."""
 
 app = typer.Typer(
-    help="Prediction sets and intervals, exact in finite samples and as small as the neighborhood allows.",
+    help="Prediction sets and intervals, exact in finite samples and as small as the neighborhood allows.\n\n"
+    "The path: tune (optional), calibrate, predict; evaluate and report on rows with known targets.\n\n"
+    "Exit codes: 0 done; 2 something given is wrong; 3 a saved file cannot be read; 4 a file cannot be written; "
+    "130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
+for command in (tune, calibrate, predict, evaluate, report, inspect, demo):
+    app.command()(command)
+
+
+def run() -> int:
+    """Run the command that the arguments name; return the exit code."""
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
+    try:
+        code = app(standalone_mode=False)
+    except ClickException as error:
+        return _refused(error)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0
+
+
+def _refused(error: Any) -> int:
+    """Say in one line what click refused, and where to look."""
+    where = getattr(error, "ctx", None)
+    words = " ".join(error.format_message().split()).removeprefix("Value error, ")
+    typer.echo(f"vicinal: {words}{f' See {where.command_path} --help.' if where is not None else ''}", err=True)
+    return int(error.exit_code)
 
 
 def _show_version(*, value: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from vicinal import plots
 from vicinal._extras import needs
+from vicinal.cli.progress import steps_bar
 from vicinal.demo import EVEN, DemoResult, run_demo
 from vicinal.errors import InvalidLevel
 from vicinal.reporting import report
@@ -17,7 +18,6 @@ with needs("typer", "cli"):
 with needs("rich", "cli"):
     from rich import box
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Table
 
 
@@ -37,9 +37,7 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidLevel("--out", str(out), f"a folder that can be made ({error.strerror})") from error
-    errors = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True) as bar:
+    with steps_bar() as bar:
         task = bar.add_task("demo", total=None)
 
         def advance(name: str, done: int, total: int) -> None:

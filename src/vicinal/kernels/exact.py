@@ -41,7 +41,7 @@ class Joined(NamedTuple):
 
 @kernel
 def join_sums(panel, rule, codes, own_start, start, stop, joined):
-    """Fill `joined` for the calibration rows `own_start + start .. own_start + stop` of this panel."""
+    """Fill the sums of `joined` for the calibration rows `own_start + start .. own_start + stop` of this panel."""
     n = panel.n
     distances, scratch = np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
@@ -69,8 +69,6 @@ def join_sums(panel, rule, codes, own_start, start, stop, joined):
                 near_count += 1
                 near_below += below
                 near_above += weight - below
-        below_sum = near_below + shell_below
-        rank = rank_units(below_sum, below_sum + (near_above + shell_above))
         joined.reach2[i] = limit
         joined.nearest[i] = nearest
         joined.near_count[i] = near_count
@@ -79,7 +77,6 @@ def join_sums(panel, rule, codes, own_start, start, stop, joined):
         joined.shell_below[i] = shell_below
         joined.shell_above[i] = shell_above
         joined.alone[i] = alone
-        joined.keys[i] = (rank << CODE_BITS) | codes[i]
 
 
 class Changed(NamedTuple):

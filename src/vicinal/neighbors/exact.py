@@ -9,17 +9,19 @@ as it is for short rows, where a product gains nothing.
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import cast
 
 import numpy as np
 from tqdm import tqdm
 
-from vicinal._arrays import Floats, Ints, Reals, positive
+from vicinal._arrays import Floats, Ints, Reals, check_finite, positive
 from vicinal._threads import over_chunks
-from vicinal.errors import InvalidValue
+from vicinal.errors import CorruptArtifact, InvalidValue
 from vicinal.kernels.distances import Panel, squared_norms
 from vicinal.kernels.ranks import Rule, listed_neighbors
 
@@ -48,14 +50,29 @@ class Reference:
     @classmethod
     def of(cls, representations: Reals, order: Ints) -> Reference:
         """Take the rows in `order`, pad and measure them; float16 becomes float32."""
-        dtypes = ["<f8"] if representations.dtype == np.float64 else ["<f4", "<f8"]
         width = representations.shape[1]
-        stable = [dtype for dtype in dtypes if width > DIRECT_WIDTH and stable_products(width, dtype)]
-        padded = _zero_tiles(len(order), width, np.dtype((stable or dtypes)[0]), TILE)
+        dtype, multiplied = _arithmetic_for(representations.dtype, width)
+        padded = _zero_tiles(len(order), width, dtype, TILE)
         for start in range(0, len(order), 4096):  # piece by piece: no second copy of all rows
             some = order[start : start + 4096]
             padded[start : start + len(some)] = representations[some]
-        return cls(padded, _norms(padded), len(order), bool(stable))
+        return cls(padded, _norms(padded), len(order), multiplied)
+
+    @classmethod
+    def restored(cls, rows: Reals, n: int) -> Reference:
+        """Take n padded rows as they lie, where this machine reckons with their type; otherwise a copy in its own."""
+        if len(rows) != len(_zero_tiles(n, 0, np.dtype("<f4"), TILE)) or rows[n:].any():
+            msg = f"rows must be {n}, filled up with zeros to a multiple of {TILE}; got shape {rows.shape}."
+            raise CorruptArtifact(msg)
+        check_finite(rows, "rows")
+        dtype, multiplied = _arithmetic_for(rows.dtype, rows.shape[1])
+        taken = rows.astype(dtype, copy=False)
+        return cls(taken, _norms(taken), n, multiplied)
+
+    @cached_property
+    def arithmetic(self) -> str:
+        """What this machine makes of distances and weights of fixed rows of this kind: equal words, equal bits."""
+        return _arithmetic(self.width, self.rows.dtype.str, self.multiplied) if self.width else ""
 
     @property
     def width(self) -> int:
@@ -114,18 +131,39 @@ class ExactSearch:
 
 
 def nearest_first(
-    search: ExactSearch, reference: Reference, rule: Rule, representation: Reals
-) -> tuple[Ints, Floats, Floats, bool]:
-    """Return rows, distances and weights (summing to one) of one point's neighbors, and whether its ball was empty.
+    search: ExactSearch, reference: Reference, rule: Rule, representations: Reals
+) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
+    """Yield rows, distances and weights (summing to one) of each point's neighbors, and whether its ball was empty.
 
-    The point is given as (1, d); distances are NaN where none were taken.
+    The points are given as (n, d); distances are NaN where none were taken.
     """
-    _, panel = next(search.panels(reference, representation))
-    found = cast("tuple[Ints, Floats, Floats, bool]", listed_neighbors(panel, rule, 0))
-    who, squared, weights, everyone = found
-    order = np.argsort(squared, kind="stable")
-    distances = np.sqrt(squared[order]) if reference.width else np.full(len(order), np.nan)
-    return who[order], distances, weights[order] / max(weights.sum(), np.finfo(float).tiny), bool(everyone)
+    for _, panel in search.panels(reference, representations):
+        for query in range(len(panel.queries)):
+            found = cast("tuple[Ints, Floats, Floats, bool]", listed_neighbors(panel, rule, query))
+            who, squared, weights, everyone = found
+            order = np.argsort(squared, kind="stable")
+            distances = np.sqrt(squared[order]) if reference.width else np.full(len(order), np.nan)
+            yield who[order], distances, weights[order] / max(weights.sum(), np.finfo(float).tiny), bool(everyone)
+
+
+def _arithmetic_for(dtype: np.dtype[np.floating], width: int) -> tuple[np.dtype[np.floating], bool]:
+    """Return in which type rows of a given one are compared on this machine, and whether by products."""
+    dtypes = ["<f8"] if dtype == np.float64 else ["<f4", "<f8"]
+    stable = [dtype for dtype in dtypes if width > DIRECT_WIDTH and stable_products(width, dtype)]
+    return np.dtype((stable or dtypes)[0]), bool(stable)
+
+
+@lru_cache(maxsize=256)
+def _arithmetic(width: int, dtype: str, multiplied: bool) -> str:  # noqa: FBT001
+    """Return a digest of the distances and weights of fixed rows, as the kernels compute them here."""
+    # Rows from whole numbers, not from a generator: those may change between versions of numpy.
+    rows = (np.arange(2 * TILE * width, dtype=np.int64) ** 2 % 1009 / 97 - 5).reshape(-1, width).astype(dtype)
+    reference = Reference(rows, _norms(rows), len(rows), multiplied)
+    found = nearest_first(ExactSearch(), reference, Rule(0, -1.0, math.sqrt(width), 0.0), rows[:QUERY_TILE])
+    digest = hashlib.sha256(f"{dtype} {multiplied}".encode())
+    for _, distances, weights, _ in found:
+        digest.update(distances.tobytes() + weights.tobytes())
+    return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=256)

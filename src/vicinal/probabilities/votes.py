@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._arrays import Floats, Ints, Reals, as_labels, at_least_single, non_negative, positive
 from vicinal._threads import over_chunks
-from vicinal.errors import ShapeMismatch, TooFewRows
+from vicinal.errors import InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import Rule
 from vicinal.kernels.votes import Votes, blend, blended_likelihood, listed_votes, voted
@@ -67,6 +67,9 @@ class NeighborVotes(ProbabilityModel):
         positive("temperature", self.temperature)
         non_negative("weight", self.weight)
         positive("smoothing", self.smoothing)
+        if self.labels.shape != (len(self.voters),) or self.labels.min() < 0 or self.labels.max() >= self.n_classes:
+            msg = f"every one of the {len(self.voters)} voting rows needs a label from 0 to {self.n_classes - 1}."
+            raise InvalidValue(msg)
 
     @classmethod
     def fit(

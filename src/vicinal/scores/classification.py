@@ -70,7 +70,7 @@ class RAPS(ClassificationScore):
 
     def __post_init__(self) -> None:
         non_negative("rank_penalty", self.rank_penalty)
-        whole_number("free_ranks", self.free_ranks, least=0)
+        whole_number("free_ranks", self.free_ranks, least=0, most=2**31)
         seed_number("seed", self.seed)
 
     def of_all(self, probabilities: Reals, uniforms: Floats) -> Floats:

@@ -1,0 +1,173 @@
+"""Saved predictors and reports of tuning, loaded again: what a file says is checked against what it holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from vicinal.calibration import Calibration, Method
+from vicinal.codec.artifact import ArtifactInfo, Document
+from vicinal.codec.artifact import load as load_document
+from vicinal.codec.artifact import save as save_document
+from vicinal.codec.parts import fits
+from vicinal.codec.tuned import ROLES
+from vicinal.errors import CorruptArtifact, Incompatible, UnsupportedArtifact, VicinalError
+from vicinal.localizers import Localizer
+from vicinal.neighbors import ExactSearch
+from vicinal.outputs import as_class_names
+from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.quantiles import Coverage, exact_coverage
+from vicinal.scores import ClassificationScore, RegressionScore
+from vicinal.tuning import TuningReport
+
+COVERAGE = re.compile(r"[0-9]{1,40}/[0-9]{1,40}|[0-9]{0,2}\.?[0-9]{1,40}(e-[0-9]{1,2})?", re.IGNORECASE)
+"""A coverage as it is written: short, so that no number of it is huge."""
+
+
+MOST_CLASSES = 2**31
+"""Classes that no model has."""
+
+
+def load(path: str | Path, *, progress: bool = False) -> SetPredictor | IntervalPredictor:
+    """Return the predictor that was saved to a file; its large arrays stay in the file and are read where they lie.
+
+    Every byte is checked first. Where this machine computes distances with other last bits than the one that saved it
+    (another processor or BLAS), it is calibrated anew on the same rows, which `progress` shows.
+
+    Examples
+    --------
+    >>> load("no.vicinal")
+    Traceback (most recent call last):
+    ...
+    vicinal.errors.MissingFile: cannot read no.vicinal: there is no such file.
+    """
+    return open_predictor(path, progress=progress)[1]
+
+
+def open_predictor(
+    path: str | Path, *, progress: bool = False
+) -> tuple[ArtifactInfo, SetPredictor | IntervalPredictor]:
+    """Return what a file says of itself, and the predictor in it."""
+    info, document = load_document(path)
+    if document.kind == "tuning":
+        msg = f"{path} holds a report of tuning, not a predictor: calibrate with it first."
+        raise UnsupportedArtifact(msg)
+    return info, _rightly(path, lambda: _predictor(document, progress=progress))
+
+
+def save_tuning(report: TuningReport, path: str | Path, *, data: str = "", model: str | None = None) -> ArtifactInfo:
+    """Save a report of tuning, with all fitted parts, to one file that `load_tuning` reads."""
+    if not isinstance(report, TuningReport):
+        msg = f"save_tuning needs the report that tune returns; got {type(report).__name__}."
+        raise Incompatible(msg)
+    document = Document(
+        kind="tuning", parts=report.settings, tuning=report, coverage=str(report.coverage), data=data, model=model
+    )
+    return save_document(path, document)
+
+
+def load_tuning(path: str | Path) -> TuningReport:
+    """Return the report of tuning that was saved to a file; its `settings` feed `calibrate`."""
+    return open_tuning(path)[1]
+
+
+def open_tuning(path: str | Path) -> tuple[ArtifactInfo, TuningReport]:
+    """Return what a file says of itself, and the report of tuning in it."""
+    info, document = load_document(path)
+    if document.kind != "tuning" or document.tuning is None:
+        msg = f"{path} holds a predictor, not a report of tuning."
+        raise UnsupportedArtifact(msg)
+    return info, document.tuning
+
+
+def inspect(path: str | Path) -> ArtifactInfo:
+    """Return what a saved file says of itself: parts, promise, size, fingerprints; `str` prints it."""
+    info, document = load_document(path)
+    if document.kind != "tuning":
+        _rightly(path, lambda: _predictor(document, progress=False))
+    return info
+
+
+def _rightly(
+    path: str | Path, made: Callable[[], SetPredictor | IntervalPredictor]
+) -> SetPredictor | IntervalPredictor:
+    """Return what a file makes; whatever does not fit in it is damage."""
+    try:
+        return made()
+    except (VicinalError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        msg = f"{path} is damaged: {error}"
+        raise CorruptArtifact(msg) from error
+
+
+def _predictor(document: Document, *, progress: bool) -> SetPredictor | IntervalPredictor:
+    """Put parts and calibration together, and hold the promise that is written against the one they make."""
+    parts = dict(document.parts)
+    search = parts.pop("search", None)
+    expected = {**ROLES, "localizer": Localizer | None, "method": Method}
+    wrong = next((role for role, hint in expected.items() if role not in parts or not fits(parts[role], hint)), None)
+    if wrong is not None or set(parts) != set(expected):
+        msg = f"a predictor has the parts {sorted(expected)}; {wrong or sorted(parts)} is something else."
+        raise CorruptArtifact(msg)
+    method: Method = parts["method"]
+    if not isinstance(search, ExactSearch):
+        msg = "its search is something else."
+        raise CorruptArtifact(msg)
+    calibration = method.restored(document.arrays, parts["localizer"], search)
+    found = _assembled(document, parts, calibration)
+    if method.ranks_reference and document.arithmetic != calibration.arithmetic:
+        rows = calibration.reference_rows()
+        assert rows is not None  # noqa: S101  by what ranks_reference says
+        found = found.recalibrated(rows, "calibrate" if progress else None)
+    if found.guarantee != document.guarantee:
+        msg = "its promise is not the one that its rows make."
+        raise CorruptArtifact(msg)
+    return found
+
+
+def _assembled(document: Document, parts: dict[str, Any], calibration: Calibration) -> SetPredictor | IntervalPredictor:
+    common: dict[str, Any] = {
+        "coverage": _coverage(document.coverage),
+        "calibration": calibration,
+        "tuning": document.tuning,
+        "remark": document.remark,
+        "data": document.data,
+    }
+    score, model = parts["nonconformity"], parts.pop("probabilities")
+    if document.kind == "intervals":
+        if not isinstance(score, RegressionScore) or model is not None or document.n_classes is not None:
+            msg = "intervals have a regression score, and neither classes nor probabilities."
+            raise CorruptArtifact(msg)
+        return IntervalPredictor(**parts, **common)
+    names, classes = document.class_names, document.n_classes
+    if not isinstance(score, ClassificationScore) or classes is None or not 2 <= classes < MOST_CLASSES:  # noqa: PLR2004
+        msg = f"sets have a classification score, and from two to {MOST_CLASSES} classes."
+        raise CorruptArtifact(msg)
+    as_class_names(names, classes)
+    _check_targets(calibration, classes)
+    if getattr(model, "n_classes", classes) != classes:
+        msg = f"its probabilities are of another number of classes than {classes}."
+        raise CorruptArtifact(msg)
+    return SetPredictor(**parts, **common, probabilities=model, n_classes=classes, class_names=names)
+
+
+def _check_targets(calibration: Calibration, classes: int) -> None:
+    rows = calibration.reference_rows()
+    if rows is not None and (rows.targets.dtype.kind != "i" or rows.targets.min() < 0 or rows.targets.max() >= classes):
+        msg = f"its targets must be class numbers from 0 to {classes - 1}."
+        raise CorruptArtifact(msg)
+
+
+def _coverage(text: str) -> Coverage:
+    """Return a coverage that is written the same again: a float, a fraction, or a decimal of more digits."""
+    if not COVERAGE.fullmatch(text):
+        msg = f"its coverage is written {text[:40]!r}."
+        raise CorruptArtifact(msg)
+    found: Coverage = Fraction(text) if "/" in text else float(text)
+    if str(found) != text:
+        found = Decimal(text)
+    exact_coverage(found)
+    return found

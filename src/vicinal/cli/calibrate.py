@@ -1,0 +1,218 @@
+"""`vicinal calibrate`: from rows with known targets to a saved predictor."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from vicinal._extras import needs
+from vicinal.artifacts import open_tuning
+from vicinal.calibrating import calibrate as calibrated
+from vicinal.calibration import Exact, LeaveOneOut, Method, PaperLiteral, Split, SplitReference
+from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, opened
+from vicinal.cli.progress import on_terminal
+from vicinal.codec.artifact import ArtifactInfo, said_size
+from vicinal.errors import Incompatible, InvalidLevel, MissingFile
+from vicinal.localizers import Ball, Exponential, Localizer, Uniform
+from vicinal.predicting.evaluating import known_targets
+from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.scores import APS, CQR, LAC, RAPS, AbsoluteResidual, NeverEmpty, ScaledResidual, Score
+from vicinal.tuning import TuningReport
+
+with needs("typer", "cli"):
+    import typer
+
+
+class MethodName(StrEnum):
+    """The methods, by a word."""
+
+    EXACT = "exact"
+    SPLIT = "split"
+    SPLIT_REFERENCE = "split-reference"
+    LEAVE_ONE_OUT = "leave-one-out"
+    PAPER_LITERAL = "paper-literal"
+
+
+METHODS: dict[MethodName, Method] = {
+    MethodName.EXACT: Exact(),
+    MethodName.SPLIT: Split(),
+    MethodName.SPLIT_REFERENCE: SplitReference(),
+    MethodName.LEAVE_ONE_OUT: LeaveOneOut(),
+    MethodName.PAPER_LITERAL: PaperLiteral(),
+}
+
+
+class ScoreName(StrEnum):
+    """The scores, by a word."""
+
+    LAC = "lac"
+    APS = "aps"
+    RAPS = "raps"
+    RESIDUAL = "residual"
+    SCALED = "scaled"
+    CQR = "cqr"
+
+
+def calibrate(
+    rows: Sources,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictor.")] = Path("model.vicinal"),
+    coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
+    tuned: Annotated[
+        Path | None, typer.Option(help="What `vicinal tune` saved; without, a third of the rows is used to choose.")
+    ] = None,
+    method: Annotated[MethodName, typer.Option(help="How to calibrate.")] = MethodName.EXACT,
+    score: Annotated[ScoreName | None, typer.Option(help="Nonconformity score.", show_default=False)] = None,
+    never_empty: Annotated[bool, typer.Option(help="The top label always belongs, calibrated as such.")] = False,  # noqa: FBT002
+    rank_penalty: Annotated[float, typer.Option(help="Of --score raps.")] = 0.01,
+    free_ranks: Annotated[int, typer.Option(help="Of --score raps.")] = 5,
+    neighbors: Annotated[
+        str | None,
+        typer.Option(help="Neighbors: a number, a share below 1, or all.", metavar="K|SHARE|all", show_default=False),
+    ] = None,
+    bandwidth: Annotated[
+        float | None, typer.Option(help="Weights fall off over this distance; without, they are equal.")
+    ] = None,
+    radius: Annotated[float | None, typer.Option(help="All rows within this distance instead.")] = None,
+    precision: Annotated[
+        int | None, typer.Option(help="Store representations in 16 or 32 bits.", show_default=False)
+    ] = None,
+    model_file: Annotated[
+        Path | None, typer.Option(help="The model's weights: their checksum goes into the file.", show_default=False)
+    ] = None,
+    model_name: Annotated[
+        str | None, typer.Option(help="Or any text that says which model.", show_default=False)
+    ] = None,
+    rename: Renamed = None,
+    class_names: Names = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Calibrate on rows that neither the model nor the tuning has seen, and save one safe file.
+
+    Example: vicinal calibrate calibration.npz --tuned tuned.vicinal --coverage 0.9 --out model.vicinal
+    """
+    given = Given(score, never_empty, rank_penalty, free_ranks, neighbors, bandwidth, radius)
+    report = None if tuned is None else open_tuning(tuned)
+    settings = _settings(report, given)
+    outputs, targets = opened(rows, rename, class_names, truth=True).whole()
+    found: SetPredictor | IntervalPredictor = calibrated(  # type: ignore[call-overload]  # rows of either task
+        outputs, known_targets(outputs, targets), coverage, method=METHODS[method], progress=on_terminal(), **settings
+    )
+    if report is not None:
+        found = _with_tuning(found, *report)
+    info = found.save(out, precision=precision, model=_model(model_file, model_name))
+    if as_json:
+        typer.echo(json.dumps(_summary(found, info), indent=2))
+        return
+    typer.echo(str(info))
+    if info.precision in ("float32", "float64") and not precision:
+        saved = f"--precision {16 if info.precision == 'float32' else 32} would halve the representations"
+        typer.echo(f"saved: {out} ({said_size(info.length)}; {saved})")
+    else:
+        typer.echo(f"saved: {out} ({said_size(info.length)})")
+
+
+@dataclass(frozen=True)
+class Given:
+    """The parts as options name them."""
+
+    score: ScoreName | None
+    never_empty: bool
+    rank_penalty: float
+    free_ranks: int
+    neighbors: str | None
+    bandwidth: float | None
+    radius: float | None
+
+    def parts(self) -> dict[str, Any]:
+        """Return score and localizer, where options name them."""
+        found = {"nonconformity": self._score(), "localizer": self._localizer()}
+        return {role: part for role, part in found.items() if part is not None}
+
+    def _score(self) -> Score | None:
+        made: dict[ScoreName | None, Score | None] = {
+            None: LAC() if self.never_empty else None,
+            ScoreName.LAC: LAC(),
+            ScoreName.APS: APS(),
+            ScoreName.RAPS: RAPS(self.rank_penalty, self.free_ranks) if self.score is ScoreName.RAPS else None,
+            ScoreName.RESIDUAL: AbsoluteResidual(),
+            ScoreName.SCALED: ScaledResidual(),
+            ScoreName.CQR: CQR(),
+        }
+        found = made[self.score]
+        return NeverEmpty(found) if self.never_empty and found is not None else found  # type: ignore[arg-type]
+
+    def _localizer(self) -> Localizer | None:
+        if self.radius is not None:
+            if self.neighbors is not None or self.bandwidth is not None:
+                msg = "--radius stands for itself: leave out --neighbors and --bandwidth."
+                raise Incompatible(msg)
+            return Ball(self.radius)
+        if self.neighbors is None:
+            if self.bandwidth is not None:
+                msg = "--bandwidth needs --neighbors: a number, a share below 1, or all."
+                raise Incompatible(msg)
+            return None
+        count = _count(self.neighbors)
+        return Uniform(count) if self.bandwidth is None else Exponential(count, self.bandwidth)
+
+
+def _count(text: str) -> int | float | None:
+    if text == "all":
+        return None
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise InvalidLevel("--neighbors", text, "a number such as 200, a share such as 0.1, or all") from None
+
+
+def _settings(tuned: tuple[ArtifactInfo, TuningReport] | None, given: Given) -> dict[str, Any]:
+    """Return the parts: those of tuning, or those that options name, never a mixture."""
+    if tuned is None:
+        return given.parts()
+    if given.parts():
+        msg = f"--tuned has all parts: leave out options for {' and '.join(given.parts())}."
+        raise Incompatible(msg)
+    return tuned[1].settings
+
+
+def _with_tuning(
+    found: SetPredictor | IntervalPredictor, info: ArtifactInfo, report: TuningReport
+) -> SetPredictor | IntervalPredictor:
+    """Keep how the parts were chosen with the predictor; refuse parts that were chosen on its own rows."""
+    if info.data and info.data == found.data:
+        msg = f"{info.path} was tuned on these very rows; calibrate on others, or without --tuned, which cuts them."
+        raise Incompatible(msg)
+    return replace(found, tuning=report, remark=f"The parts were chosen on {report.rows} other rows.")
+
+
+def _model(file: Path | None, name: str | None) -> str | None:
+    if file is None:
+        return name
+    try:
+        with file.open("rb") as weights:
+            digest = f"sha256:{hashlib.file_digest(weights, 'sha256').hexdigest()}"
+    except OSError as error:
+        msg = f"cannot read {file}: {(error.strerror or str(error)).lower()}."
+        raise MissingFile(msg) from error
+    return digest if name is None else f"{name} {digest}"
+
+
+def _summary(found: SetPredictor | IntervalPredictor, info: ArtifactInfo) -> dict[str, Any]:
+    promise = found.guarantee
+    return {
+        "file": str(info.path),
+        "bytes": info.length,
+        "coverage": float(info.coverage),
+        "probability": promise.probability,
+        "ranked_rows": promise.n,
+        "guarantee": promise.words,
+        "parts": info.parts,
+        "data": info.data,
+        "model": info.model,
+        "checksum": info.checksum,
+    }

@@ -1,0 +1,38 @@
+"""`vicinal evaluate`: coverage and size on rows with known targets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+from vicinal._extras import needs
+from vicinal.artifacts import load
+from vicinal.cli.inputs import AsJson, Renamed, Sources, opened
+from vicinal.cli.predict import Model, OtherCoverage
+from vicinal.cli.progress import on_terminal, rows_bar
+from vicinal.predicting.evaluating import evaluate_file
+
+with needs("typer", "cli"):
+    import typer
+
+
+def evaluate(
+    model: Model,
+    rows: Sources,
+    coverage: OtherCoverage = None,
+    slab: Annotated[bool, typer.Option("--slab", help="Seek the worst slab of representations too.")] = False,  # noqa: FBT002
+    rename: Renamed = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Predict rows with known targets and measure coverage, size, and how evenly coverage is spread.
+
+    Example: vicinal evaluate model.vicinal test.npz --json
+    """
+    predictor = load(model, progress=on_terminal())
+    chosen = predictor if coverage is None else predictor.at(coverage)
+    given = opened(rows, rename, None, truth=True)
+    with rows_bar("evaluate", given.table.n_rows) as advance:
+        found = evaluate_file(chosen, given, slab=slab, advance=advance)
+    typer.echo(json.dumps(asdict(found), indent=2) if as_json else str(found))

@@ -1,0 +1,70 @@
+"""What commands share: the rows they read, the class names, and how they are told on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from vicinal._extras import needs
+from vicinal.errors import InvalidFile, MissingFile
+from vicinal.tables.opening import open_table
+from vicinal.tables.rows import Rows, recognized
+
+with needs("typer", "cli"):
+    import typer
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ROWS...",
+        help="One .npz, .parquet or .jsonl file, - for JSON lines on standard input, or NAME=FILE.npy for each array. "
+        "Columns: logits | probabilities | predictions | lower, upper; representations; labels | targets; row_ids.",
+        show_default=False,
+    ),
+]
+Renamed = Annotated[
+    list[str] | None,
+    typer.Option("--rename", metavar="NAME=COLUMN", help="What a column is called, where not by its own name."),
+]
+Names = Annotated[
+    Path | None, typer.Option(help="Class names: a text file with one name a line, or a JSON list.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def opened(sources: Sequence[str], renamed: Sequence[str] | None, names: Path | None, *, truth: bool = False) -> Rows:
+    """Open the rows that a command was given."""
+    pairs = [pair.partition("=") for pair in renamed or ()]
+    wrong = next((name for name, equals, column in pairs if not (name and equals and column)), None)
+    if wrong is not None:
+        msg = f"--rename takes NAME=COLUMN, such as logits=scores; got {wrong!r}."
+        raise InvalidFile(msg)
+    called = {name: column for name, _, column in pairs}
+    return recognized(
+        open_table(sources), truth=truth, names=called, class_names=None if names is None else read_names(names)
+    )
+
+
+def read_names(path: Path) -> list[str]:
+    """Return class names from a text file with one a line, or a JSON list."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        msg = f"cannot read {path}: there is no such file."
+        raise MissingFile(msg) from error
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"cannot read {path} as text: {error}."
+        raise InvalidFile(msg) from error
+    if not text.lstrip().startswith("["):
+        return text.splitlines()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        msg = f"{path} begins as a JSON list and is none: {error}."
+        raise InvalidFile(msg) from error
+    if not all(isinstance(name, str) for name in found):
+        msg = f"{path} must be a list of texts, one for each class."
+        raise InvalidFile(msg)
+    return list(found)

@@ -1,0 +1,64 @@
+"""`vicinal predict`: sets or intervals for a file of rows, however large."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from vicinal._extras import needs
+from vicinal.artifacts import open_predictor
+from vicinal.cli.inputs import AsJson, Renamed, Sources, opened
+from vicinal.cli.progress import on_terminal, rows_bar
+from vicinal.predicting import Wanted, predict_file
+
+with needs("typer", "cli"):
+    import typer
+
+Model = Annotated[Path, typer.Argument(help="What `vicinal calibrate` saved.", show_default=False)]
+OtherCoverage = Annotated[
+    float | None, typer.Option("--coverage", help="Another coverage than calibrated for.", show_default=False)
+]
+
+
+def predict(
+    model: Model,
+    rows: Sources,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="A .parquet, .npz or .jsonl file, or - for JSON lines.")
+    ] = "-",
+    coverage: OtherCoverage = None,
+    p_values: Annotated[bool, typer.Option("--p-values", help="The p-value of every label too.")] = False,  # noqa: FBT002
+    neighbors: Annotated[int, typer.Option(help="So many of the nearest calibration rows too.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on after an interrupted run of the same.")] = False,  # noqa: FBT002
+    rename: Renamed = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Predict every row in bounded memory; columns: row_id, set (or lower, upper), size, threshold, confidence.
+
+    Example: vicinal predict model.vicinal test.parquet --out sets.parquet
+    """
+    info, predictor = open_predictor(model, progress=on_terminal())
+    chosen = predictor if coverage is None else predictor.at(coverage)
+    given = opened(rows, rename, None)
+    started = time.perf_counter()
+    with rows_bar("predict", given.table.n_rows) as advance:
+        done = predict_file(
+            chosen,
+            given,
+            out,
+            wanted=Wanted(p_values, neighbors),
+            resume=resume,
+            model=info.checksum,
+            advance=advance,
+        )
+    seconds = time.perf_counter() - started
+    if as_json:
+        typer.echo(json.dumps({**asdict(done), "seconds": seconds}, indent=2), err=out == "-")
+    elif out != "-":
+        before = f", {done.resumed} of them by an earlier run" if done.resumed else ""
+        mean = "" if done.rows == done.resumed else f", mean size {done.mean_size:.4g}"
+        typer.echo(f"{done.rows} rows{before}{mean}: {out} ({seconds:.1f} s)")

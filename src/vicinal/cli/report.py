@@ -1,0 +1,89 @@
+"""`vicinal report`: a page to look at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal._extras import needs
+from vicinal.artifacts import load
+from vicinal.cli.inputs import AsJson, Renamed, Sources, opened
+from vicinal.cli.predict import Model, OtherCoverage
+from vicinal.cli.progress import on_terminal, steps_bar
+from vicinal.errors import Incompatible, InvalidFile
+from vicinal.fingerprints import fingerprint
+from vicinal.predicting.evaluating import known_targets
+from vicinal.reporting import PCA, TSNE
+from vicinal.reporting import report as reported
+
+with needs("typer", "cli"):
+    import typer
+
+
+def report(
+    model: Model,
+    rows: Sources,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    coverage: OtherCoverage = None,
+    images: Annotated[
+        Path | None, typer.Option(metavar="FILE.npy", help="Pictures of these rows.", show_default=False)
+    ] = None,
+    neighbor_images: Annotated[
+        Path | None, typer.Option(metavar="FILE.npy", help="Pictures of the calibration rows.", show_default=False)
+    ] = None,
+    shown: Annotated[int, typer.Option(help="Rows that can be explored.")] = 200,
+    tsne: Annotated[bool, typer.Option("--tsne", help="Lay the map out by t-SNE, not PCA.")] = False,  # noqa: FBT002
+    title: Annotated[str | None, typer.Option(help="The page's title.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="Which rows are shown.")] = 0,
+    rename: Renamed = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write one HTML page that shows what a predictor does on rows with known targets, and why.
+
+    Example: vicinal report model.vicinal test.npz --out report.html
+    """
+    predictor = load(model, progress=on_terminal())
+    chosen = predictor if coverage is None else predictor.at(coverage)
+    outputs, targets = opened(rows, rename, None, truth=True).whole()
+    values = known_targets(outputs, targets, predictor)
+    if predictor.data == fingerprint(outputs, values):
+        msg = "these are the rows the predictor was calibrated on; report on other rows."
+        raise Incompatible(msg)
+    with steps_bar() as bar:
+        bar.add_task("report", total=None)
+        page = reported(
+            out,
+            chosen,
+            outputs,
+            values,
+            images=_pictures(images),
+            neighbor_images=_pictures(neighbor_images),
+            projection=TSNE() if tsne else PCA(),
+            rows=shown,
+            title=title,
+            seed=seed,
+        )
+    size = page.stat().st_size
+    typer.echo(
+        json.dumps({"report": str(page), "bytes": size}) if as_json else f"report: {page} (open it in a browser)"
+    )
+
+
+def _pictures(path: Path | None) -> NDArray[Any] | None:
+    """Return pictures from a .npy file, read where they lie."""
+    if path is None:
+        return None
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        msg = f"cannot read {path} as a .npy file of pictures: {error}"
+        raise InvalidFile(msg) from error
+    if not isinstance(found, np.ndarray):
+        msg = f"{path} must be a .npy file of pictures; it is an archive of several arrays."
+        raise InvalidFile(msg)
+    return found

@@ -1,0 +1,87 @@
+"""`vicinal tune`: choose score, neighborhood, probabilities and representation."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from vicinal._extras import needs
+from vicinal.artifacts import save_tuning
+from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, opened
+from vicinal.cli.progress import on_terminal
+from vicinal.codec.artifact import said_size
+from vicinal.fingerprints import fingerprint
+from vicinal.predicting.evaluating import known_targets
+from vicinal.tuning import Bayesian, ClassGap, DecileGap, MeanSize, Objective
+from vicinal.tuning import tune as tuned
+
+with needs("typer", "cli"):
+    import typer
+
+
+class Aim(StrEnum):
+    """What tuning is after, by a word."""
+
+    SIZE = "size"
+    EVEN = "even"
+    CLASSES = "classes"
+
+
+def tune(
+    rows: Sources,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for what is chosen.")] = Path("tuned.vicinal"),
+    coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
+    aim: Annotated[
+        Aim, typer.Option(help="The smallest sets (size), of those with even coverage by confidence, or by classes.")
+    ] = Aim.SIZE,
+    at_most: Annotated[float, typer.Option(help="How uneven: the bound of --aim even or classes.")] = 0.1,
+    trials: Annotated[
+        int | None, typer.Option(help="Look at so many candidates, chosen by optuna, not at all.", show_default=False)
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Parts that judge each other.")] = 5,
+    seed: Annotated[int, typer.Option(help="How the parts are cut.")] = 0,
+    most_rows: Annotated[int, typer.Option(help="Rows that judge at most; parts are fitted on all.")] = 6000,
+    rename: Renamed = None,
+    class_names: Names = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the parts on rows that are not calibration rows, and save them for `vicinal calibrate --tuned`.
+
+    Example: vicinal tune tuning.npz --coverage 0.9 --out tuned.vicinal
+    """
+    objective: Objective = MeanSize() if aim is Aim.SIZE else (DecileGap if aim is Aim.EVEN else ClassGap)(at_most)
+    outputs, targets = opened(rows, rename, class_names, truth=True).whole()
+    values = known_targets(outputs, targets)
+    found = tuned(
+        outputs,
+        values,
+        coverage,
+        objective=objective,
+        search=None if trials is None else Bayesian(trials, seed=seed),
+        folds=folds,
+        seed=seed,
+        most_rows=most_rows,
+        progress=on_terminal(),
+    )
+    info = save_tuning(found, out, data=fingerprint(outputs, values))
+    if as_json:
+        winner = found.winner
+        summary = {
+            "winner": winner.name,
+            "size": winner.size,
+            "coverage": winner.coverage,
+            "worst_tenth": winner.worst_tenth,
+            "why": found.sentence,
+            "notes": list(found.notes),
+            "candidates": len(found.candidates),
+            "rows": found.rows,
+            "file": str(out),
+            "bytes": info.length,
+        }
+        typer.echo(json.dumps(summary, indent=2))
+        return
+    typer.echo(str(found))
+    typer.echo(f"saved: {out} ({said_size(info.length)}); next: vicinal calibrate ROWS --tuned {out}")

@@ -1,0 +1,77 @@
+"""Answers for a file of rows with known targets, measured: sets stay in memory as bits, outputs do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vicinal._arrays import Reals, as_labels, as_targets
+from vicinal.errors import Incompatible
+from vicinal.fingerprints import Fingerprint
+from vicinal.metrics import Evaluation, evaluate
+from vicinal.outputs import ClassificationOutputs, ModelOutputs
+from vicinal.predicting.answers import answered
+from vicinal.predicting.job import chunk_rows
+from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.tables.rows import Rows
+
+
+def evaluate_file(
+    predictor: SetPredictor | IntervalPredictor,
+    rows: Rows,
+    *,
+    slab: bool = False,
+    advance: Callable[[int], object] | None = None,
+) -> Evaluation:
+    """Predict every row of a file and measure the answers against its targets; with `slab`, the worst slab too.
+
+    Rows that the predictor was calibrated on are refused: their coverage says nothing about others.
+    """
+    regions: list[PredictionSets | PredictionIntervals] = []
+    truth, tables, seen, done = [], [], Fingerprint(), 0
+    for outputs, targets in rows.chunks(chunk_rows(predictor)):
+        values = known_targets(outputs, targets, predictor)
+        regions.append(answered(predictor, outputs, done).regions)
+        truth.append(values)
+        seen.add(outputs, values)
+        if slab:
+            tables.append(_table(outputs))
+        done += len(outputs)
+        if advance is not None:
+            advance(done)
+    if predictor.data == str(seen):
+        msg = f"{rows.table.name} holds the rows the predictor was calibrated on; evaluate on other rows."
+        raise Incompatible(msg)
+    representations = np.concatenate(tables) if slab else None
+    return evaluate(joined(regions), np.concatenate(truth), representations=representations)
+
+
+def known_targets(
+    outputs: ModelOutputs, targets: object, predictor: SetPredictor | IntervalPredictor | None = None
+) -> np.ndarray:
+    """Return the targets of either task as checked numbers, (n,)."""
+    if isinstance(outputs, ClassificationOutputs):
+        names = outputs.class_names or (predictor.class_names if isinstance(predictor, SetPredictor) else None)
+        return as_labels(targets, len(outputs), outputs.n_classes, names)  # type: ignore[arg-type]
+    return as_targets(targets, len(outputs))  # type: ignore[arg-type]
+
+
+def joined(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:
+    """Return regions one after another."""
+    first = regions[0]
+    names = ("members", "confidences") if isinstance(first, PredictionSets) else ("lower", "upper")
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in regions]) for name in (*names, "thresholds")
+    }
+    return replace(first, **columns)
+
+
+def _table(outputs: ModelOutputs) -> Reals:
+    if outputs.representations is None:
+        msg = "the worst slab is sought among representations; the file has none."
+        raise Incompatible(msg)
+    return outputs.representations

@@ -1,0 +1,44 @@
+"""What every file of rows gives: its columns by name, and its rows in order, a chunk at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+Columns: TypeAlias = dict[str, NDArray[Any]]
+"""Columns of a chunk of rows: (rows,) or (rows, width) each, numbers or text."""
+
+
+class Table(ABC):
+    """Rows in named columns; nothing but a chunk of them is ever in memory."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What to call the table in a message: its path, or "standard input"."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, one row each."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int | None:
+        """Number of rows; None where it is known only at the end."""
+
+    @property
+    @abstractmethod
+    def class_names(self) -> list[str] | None:
+        """Names of the classes, where the file says them."""
+
+    @abstractmethod
+    def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
+        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Return what tells the file from another or a changed one, as JSON: path, size and time of change."""

@@ -1,0 +1,176 @@
+"""What every reader of files shares: one-line refusals, the identity of a file, rows that agree, and text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.errors import InvalidFile, InvalidLevel
+from vicinal.tables.base import Columns, Table
+
+MAX_TEXT = 1_000
+"""Characters of a text; a numpy column of text gives each row the room of the longest."""
+
+BOMB_FLOOR = 64 << 20
+BOMB_RATIO = 50
+STANDARD_INPUT = "-"
+LAST_CHARACTER = 0x10FFFF
+SURROGATES = (0xD800, 0xDFFF)
+KNOWN = ("logits", "probabilities", "predictions", "lower", "upper", "representations", "labels", "targets", "row_ids")
+"""Names whose number of rows is the number of rows of a table, the first that is there."""
+
+NAMED = 20
+EXPECTED = "a .npz, .parquet or .jsonl file, - for JSON lines from standard input, or name=file.npy for each column"
+
+
+def shown(path: str | PathLike[str]) -> str:
+    """Return a path as it is put in a message: on one line, whatever it holds."""
+    text = str(path)
+    return text if text.isprintable() else repr(text)
+
+
+def one_line(error: object) -> str:
+    """Return what an error or another thing says of itself, on one line and not too long."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    text = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return text if len(text) <= 300 else f"{text[:300]}..."  # noqa: PLR2004
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as they are put in a message: the first of them."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return (", ".join(repr(name[:100]) for name in names[:NAMED]) or "none") + more
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn whatever the system says about a file into one line."""
+    try:
+        yield
+    except FileNotFoundError:
+        reason = "no such file"
+    except IsADirectoryError:
+        reason = f"it is a folder; expected {EXPECTED}"
+    except OSError as error:
+        reason = error.strerror or one_line(error)
+    except ValueError as error:
+        if isinstance(error, InvalidFile) or "null byte" not in str(error):
+            raise
+        reason = "its name holds a null byte"
+    else:
+        return
+    msg = f"cannot read {name}: {reason}"
+    raise InvalidFile(msg)
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not a file with something in it."""
+    with reading(shown(path)):
+        size = path.stat().st_size
+        if path.is_dir():
+            raise IsADirectoryError
+        if not path.is_file():
+            msg = f"cannot read {shown(path)}: it is not a regular file; use - for standard input."
+            raise InvalidFile(msg)
+    if size == 0:
+        msg = f"{shown(path)} is empty (0 bytes). Write it again."
+        raise InvalidFile(msg)
+
+
+def check_expansion(size: int, packed: int, what: str) -> None:
+    """Refuse what would unpack to far more bytes than it is."""
+    if size > BOMB_FLOOR + BOMB_RATIO * packed:
+        msg = f"{what} looks like a decompression bomb: {size} bytes from {packed}. Write it again without compression."
+        raise InvalidFile(msg)
+
+
+def file_identity(path: Path) -> dict[str, Any]:
+    """Return the absolute path, the size and the time of change of a file."""
+    with reading(shown(path)):
+        status = path.stat()
+    return {"path": str(path.absolute()), "bytes": status.st_size, "changed_ns": status.st_mtime_ns}
+
+
+def check_request(table: Table, columns: Sequence[str], rows: int, start: int) -> None:
+    """Refuse columns that are not there, and rows that cannot be."""
+    if rows < 1:
+        raise InvalidLevel("rows", rows, "a whole number, 1 or more")
+    if start < 0:
+        raise InvalidLevel("start", start, "a whole number, 0 or more")
+    if not columns or len(set(columns)) != len(columns):
+        raise InvalidLevel("columns", columns, "one name or more, each once")
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        msg = f"{table.name} has no column {missing[0]!r}; its columns are: {listed(table.columns)}."
+        raise InvalidFile(msg)
+
+
+def common_rows(counts: Mapping[str, int]) -> int | None:
+    """Return the number of rows of a table: that of a known name, or the one on which all columns agree."""
+    known = next((counts[name] for name in KNOWN if name in counts), None)
+    different = set(counts.values())
+    return different.pop() if known is None and len(different) == 1 else known
+
+
+def equal_rows(counts: Mapping[str, int], columns: Sequence[str]) -> int:
+    """Return the number of rows of these columns; refuse columns that differ."""
+    first = columns[0]
+    for name in columns[1:]:
+        if counts[name] != counts[first]:
+            msg = (
+                f"columns must have the same number of rows; {first!r} has {counts[first]} and {name!r} has "
+                f"{counts[name]}. Save both for the same rows."
+            )
+            raise InvalidFile(msg)
+    return counts[first]
+
+
+def rebatched(pieces: Iterator[Columns], rows: int) -> Iterator[Columns]:
+    """Yield chunks of exactly `rows` rows, the last shorter, as arrays of their own."""
+    held: list[Columns] = []
+    count = 0
+    with closing(pieces):  # type: ignore[type-var]
+        for piece in pieces:
+            rest, size = piece, len(next(iter(piece.values())))
+            while count + size >= rows:
+                taken = rows - count
+                held.append({name: column[:taken] for name, column in rest.items()})
+                yield _joined(held)
+                rest = {name: column[taken:] for name, column in rest.items()}
+                held, count, size = [], 0, size - taken
+            if size:
+                held.append(rest)
+                count += size
+    if held:
+        yield _joined(held)
+
+
+def _joined(pieces: Sequence[Columns]) -> Columns:
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def check_characters(texts: NDArray[Any], what: str) -> None:
+    """Refuse numbers that are no characters, which numpy would read and nothing could print."""
+    codes = np.ascontiguousarray(texts).reshape(-1).view(np.uint32)
+    if np.any((codes > LAST_CHARACTER) | ((codes >= SURROGATES[0]) & (codes <= SURROGATES[1]))):
+        msg = f"{what} holds text that is not Unicode. Write it again as text."
+        raise InvalidFile(msg)
+
+
+def as_texts(values: Sequence[str], place: Callable[[int], str]) -> NDArray[np.str_]:
+    """Return a column of texts (rows,); `place(row)` says where a text stands that cannot be in one."""
+    for row, text in enumerate(values):
+        if len(text) > MAX_TEXT or text.endswith("\0") or not (text.isascii() or text.isprintable() or _encodes(text)):
+            msg = f"{place(row)} holds {text[:20]!r}...: expected Unicode text of at most {MAX_TEXT} characters."
+            raise InvalidFile(msg)
+    return np.array(values, dtype=np.str_)
+
+
+def _encodes(text: str) -> bool:
+    return not any(SURROGATES[0] <= ord(letter) <= SURROGATES[1] for letter in text)

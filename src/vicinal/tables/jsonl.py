@@ -1,0 +1,235 @@
+"""Columns in JSON lines: an object with the same keys on every line, from a file or from standard input."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, NoReturn, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.errors import InvalidFile
+from vicinal.tables.base import Columns, Table
+from vicinal.tables.files import (
+    STANDARD_INPUT,
+    as_texts,
+    check_file,
+    check_request,
+    file_identity,
+    listed,
+    one_line,
+    reading,
+    shown,
+)
+
+MAX_LINE = 16 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+WHOLE_NUMBERS = (-(2**63), 2**63 - 1)
+NUMBERS = frozenset({int, float})
+NUMBER, TEXT = "a number", "a text"
+NO_COLUMN = frozenset({"null", "an object", "a list", "a list of 0 numbers"})
+DESCRIBED = {bool: "true or false", int: NUMBER, float: NUMBER, str: TEXT, dict: "an object", list: "a list"}
+
+Line: TypeAlias = tuple[int, bytes]
+"""The number of a line, from 1 on, and what stands in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class JsonLinesTable(Table):
+    """Rows of JSON lines; the keys of the first line are the columns."""
+
+    path: Path | None  # None for standard input
+    keys: tuple[str, ...]
+    waiting: list[Iterator[Line]] = field(repr=False)  # the lines of standard input, until they are asked for
+
+    @classmethod
+    def open(cls, source: str | PathLike[str]) -> Self:
+        """Look at the first line of a file, or of standard input for "-"."""
+        if source == STANDARD_INPUT:
+            lines = _lines(sys.stdin.buffer, "standard input")
+            first = _first(lines, "standard input")
+            return cls(None, tuple(_object(first, "standard input")), [chain([first], lines)])
+        path = Path(source)
+        check_file(path)
+        with reading(shown(path)), path.open("rb") as stream:
+            first = _first(_lines(stream, shown(path)), shown(path))
+        return cls(path, tuple(_object(first, shown(path))), [])
+
+    @property
+    def name(self) -> str:
+        """The path, or "standard input"."""
+        return "standard input" if self.path is None else shown(self.path)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Keys of the first line."""
+        return self.keys
+
+    @property
+    def n_rows(self) -> int | None:
+        """None: it is known at the end."""
+        return None
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """None: JSON lines do not say them."""
+        return None
+
+    def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
+        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+        check_request(self, columns, rows, start)
+        if self.path is None and (start or not self.waiting):
+            msg = "standard input can be read only once, from its first row; save it as a .jsonl file to read it again."
+            raise InvalidFile(msg)
+        return self._chunks(self.waiting.pop() if self.path is None else None, columns, rows, start)
+
+    def _chunks(self, given: Iterator[Line] | None, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:
+        kinds: dict[str, str] = {}
+        with self._opened(given) as lines:
+            remaining = islice(lines, start, None)
+            while batch := list(self._batch(remaining, columns, rows)):
+                numbers = [number for number, _ in batch]
+                yield {
+                    name: self._column(name, [values[at] for _, values in batch], numbers, kinds)
+                    for at, name in enumerate(columns)
+                }
+
+    @contextmanager
+    def _opened(self, given: Iterator[Line] | None) -> Iterator[Iterator[Line]]:
+        if self.path is None:
+            assert given is not None  # noqa: S101  standard input always comes with its lines
+            with reading(self.name):
+                yield given
+            return
+        with reading(self.name), self.path.open("rb") as stream:
+            yield _lines(stream, self.name)
+
+    def _batch(self, lines: Iterator[Line], columns: Sequence[str], rows: int) -> Iterator[tuple[int, list[Any]]]:
+        """Parse the next rows, and turn long lists into arrays at once: those take a quarter of the memory."""
+        expected = set(self.keys)
+        for line in islice(lines, rows):
+            found = _object(line, self.name)
+            if found.keys() != expected:
+                odd = sorted(expected ^ found.keys())[0]
+                problem = "lacks" if odd in expected else "has, besides,"
+                msg = (
+                    f"{_place(self.name, line[0])} {problem} the key {odd[:100]!r}; expected the keys of the first "
+                    f"line: {listed(self.keys)}."
+                )
+                raise InvalidFile(msg)
+            yield line[0], [self._value(name, found[name], line[0]) for name in columns]
+
+    def _value(self, name: str, value: Any, number: int) -> Any:
+        if type(value) is not list:
+            return value
+        if value and not NUMBERS.issuperset(map(type, value)):
+            odd = next(item for item in value if type(item) not in NUMBERS)
+            self._refuse(name, number, f"a list with {_described(odd)} in it")
+        try:
+            array = np.array(value, dtype=np.float64)
+        except OverflowError:
+            self._refuse(name, number, "a number that is too large")
+        if not np.isfinite(array).all():
+            self._refuse(name, number, "a number that is too large")
+        return array
+
+    def _column(self, name: str, values: list[Any], numbers: list[int], kinds: dict[str, str]) -> NDArray[Any]:
+        """Return one column of a chunk, (rows,) or (rows, width); all rows must be like the first."""
+        kind = kinds.setdefault(name, _described(values[0]))
+        if kind in NO_COLUMN:
+            self._refuse(name, numbers[0], kind)
+        for number, value in zip(numbers, values, strict=True):
+            if _described(value) != kind:
+                self._refuse(name, number, _described(value), f"{kind}, as in the first row")
+            if kind == NUMBER and not _fits(value):
+                self._refuse(name, number, "a number that is too large")
+        if kind == TEXT:
+            return as_texts(values, lambda row: f"{_place(self.name, numbers[row])}: {name!r}")
+        if kind == NUMBER:
+            return np.array(values, dtype=np.int64 if all(type(value) is int for value in values) else np.float64)
+        return np.array(values)
+
+    def _refuse(
+        self, name: str, number: int, got: str, expected: str = "a number, a text or a list of numbers"
+    ) -> NoReturn:
+        msg = f"{_place(self.name, number)}: {name!r} holds {got}; expected {expected}."
+        raise InvalidFile(msg)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the absolute path, the size and the time of change; for standard input only "-"."""
+        return {"path": STANDARD_INPUT} if self.path is None else file_identity(self.path)
+
+
+def _described(value: Any) -> str:
+    return f"a list of {len(value)} numbers" if isinstance(value, np.ndarray) else DESCRIBED.get(type(value), "null")
+
+
+def _fits(value: float) -> bool:
+    return math.isfinite(value) if type(value) is float else WHOLE_NUMBERS[0] <= value <= WHOLE_NUMBERS[1]
+
+
+def _place(name: str, number: int) -> str:
+    return f"{name}, line {number}"
+
+
+def _lines(stream: IO[bytes], name: str) -> Iterator[Line]:
+    """Yield the lines that are not blank; a line too long is refused before it is all read."""
+    number = 0
+    while line := stream.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            msg = f"{_place(name, number)} is over {MAX_LINE} bytes long; expected one JSON object on each line."
+            raise InvalidFile(msg)
+        if number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        if not line.isspace():
+            yield number, line
+
+
+def _first(lines: Iterator[Line], name: str) -> Line:
+    with reading(name):
+        first = next(lines, None)
+    if first is None:
+        msg = f"{name} holds no rows; expected one JSON object on each line."
+        raise InvalidFile(msg)
+    return first
+
+
+def _object(line: Line, name: str) -> dict[str, Any]:
+    """Parse one line; JSON has no NaN and no infinities, and a key that comes twice would hide a value."""
+    try:
+        found = json.loads(line[1].decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_each_once)
+    except RecursionError as error:
+        msg = f"{_place(name, line[0])} is nested too deeply; expected an object of numbers, texts and lists."
+        raise InvalidFile(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"{_place(name, line[0])} is not UTF-8 text: {one_line(error)}"
+        raise InvalidFile(msg) from error
+    except ValueError as error:
+        msg = f"{_place(name, line[0])} is not JSON: {one_line(error)}"
+        raise InvalidFile(msg) from error
+    if not isinstance(found, dict):
+        msg = f'{_place(name, line[0])} must be an object such as {{"logits": [0.1, 2.3]}}; got {_described(found)}.'
+        raise InvalidFile(msg)
+    return found
+
+
+def _no_constant(text: str) -> NoReturn:
+    msg = f"it has no {text}"
+    raise ValueError(msg)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "a key comes twice"
+        raise ValueError(msg)
+    return found

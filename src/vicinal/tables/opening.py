@@ -1,0 +1,97 @@
+"""Opening a file of rows, whichever format its name says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from vicinal.errors import InvalidFile
+from vicinal.tables.base import Table
+from vicinal.tables.files import EXPECTED, STANDARD_INPUT, check_file, reading, shown
+
+
+def open_table(sources: Sequence[str]) -> Table:
+    """Open a .npz, .parquet or .jsonl file, "-" for JSON lines from standard input, or several name=file.npy.
+
+    Examples
+    --------
+    >>> open_table(["logits.npy"])
+    Traceback (most recent call last):
+    vicinal.errors.InvalidFile: say which column logits.npy is: logits=logits.npy
+    """
+    if isinstance(sources, str) or not sources:
+        msg = f"expected {EXPECTED}; got {sources!r}."
+        raise InvalidFile(msg)
+    if len(sources) == 1 and (sources[0] == STANDARD_INPUT or _suffix(sources[0]) != ".npy"):
+        return _open_one(sources[0])
+    return _open_arrays(sources)
+
+
+def _suffix(source: str) -> str:
+    return Path(source).suffix.lower()
+
+
+def _open_one(source: str) -> Table:
+    from vicinal.tables.jsonl import JsonLinesTable
+
+    if source == STANDARD_INPUT:
+        return JsonLinesTable.open(source)
+    path, suffix = Path(source), _suffix(source)
+    _, equals, rest = source.partition("=")
+    if equals and suffix in OPENERS and not path.exists():
+        msg = f"name=file takes .npy files only; a {suffix} file names its own columns: give {shown(rest)} alone."
+        raise InvalidFile(msg)
+    with reading(shown(path)):
+        folder = path.is_dir()
+        if suffix not in OPENERS and not folder:
+            msg = f"{shown(path)} has a suffix that is not known: expected {EXPECTED}."
+            raise InvalidFile(msg)
+        check_file(path)
+    return OPENERS[suffix](path)
+
+
+def _open_arrays(sources: Sequence[str]) -> Table:
+    from vicinal.tables.npy import NpyTable
+
+    files: dict[str, str] = {}
+    for source in sources:
+        name, equals, file = source.partition("=")
+        if _suffix(source) != ".npy":
+            msg = f"several sources must each be name=file.npy; got {shown(source)}. Give one file alone otherwise."
+            raise InvalidFile(msg)
+        if not equals or not name:
+            msg = f"say which column {shown(file or source)} is: {shown('logits=' + (file or source))}"
+            raise InvalidFile(msg)
+        if name in files:
+            msg = f"each column must come once; {name!r} is both {shown(files[name])} and {shown(file)}."
+            raise InvalidFile(msg)
+        files[name] = file
+        check_file(Path(file))
+    return NpyTable.open(files)
+
+
+def _open_npz(path: Path) -> Table:
+    from vicinal.tables.npz import NpzTable
+
+    return NpzTable.open(path)
+
+
+def _open_parquet(path: Path) -> Table:
+    from vicinal.tables.parquet import ParquetTable
+
+    return ParquetTable.open(path)
+
+
+def _open_lines(path: Path) -> Table:
+    from vicinal.tables.jsonl import JsonLinesTable
+
+    return JsonLinesTable.open(path)
+
+
+OPENERS: dict[str, Callable[[Path], Table]] = {
+    ".npz": _open_npz,
+    ".parquet": _open_parquet,
+    ".pq": _open_parquet,
+    ".jsonl": _open_lines,
+    ".ndjson": _open_lines,
+}

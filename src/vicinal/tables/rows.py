@@ -1,0 +1,139 @@
+"""From named columns to outputs of a model and targets: which are needed, and what is said when they are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from numpy.typing import NDArray
+
+from vicinal.errors import InvalidFile, VicinalError
+from vicinal.outputs import ModelOutputs
+from vicinal.tables.base import Columns, Table
+
+OUTPUTS = {
+    "logits": ("logits",),
+    "probabilities": ("probabilities",),
+    "predictions": ("predictions",),
+    "quantiles": ("lower", "upper"),
+}
+"""What a model may have said, and the columns that say it."""
+
+COMPANIONS = {"predictions": ("representations", "scales", "row_ids"), "quantiles": ("representations", "row_ids")}
+CLASSIFIED = ("representations", "row_ids", "uniforms")
+"""Columns that may come with it."""
+
+TARGETS = ("labels", "targets")
+"""Columns with the truth."""
+
+KNOWN = tuple(dict.fromkeys([*sum(OUTPUTS.values(), ()), *CLASSIFIED, "scales", *TARGETS]))
+"""Every column that means something."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table whose columns are known to be outputs of a model, with the truth or without."""
+
+    table: Table
+    kind: str
+    columns: Mapping[str, str]  # what it means -> what it is called in the table
+    truth: str | None
+    class_names: Sequence[str] | None
+
+    def chunks(self, rows: int, start: int = 0) -> Iterator[tuple[ModelOutputs, NDArray[Any] | None]]:
+        """Yield outputs and targets of `rows` rows at a time, from row `start` on."""
+        wanted = [*self.columns.values(), *([] if self.truth is None else [self.truth])]
+        first = start
+        for chunk in self.table.chunks(wanted, rows, start):
+            count = len(chunk[wanted[0]])
+            try:
+                yield self._outputs(chunk), None if self.truth is None else chunk[self.truth]
+            except VicinalError as error:
+                where = f"rows {first} to {first + count - 1}, counted from {first}" if first else "its rows"
+                msg = f"{self.table.name}, {where}: {error}"
+                raise InvalidFile(msg) from error
+            first += count
+        if first == start == 0:
+            msg = f"{self.table.name} must have at least one row; it has none."
+            raise InvalidFile(msg)
+
+    def whole(self) -> tuple[ModelOutputs, NDArray[Any] | None]:
+        """Return outputs and targets of all rows at once."""
+        most = self.table.n_rows
+        if most is not None:
+            return next(self.chunks(max(most, 1)))
+        return next(self.chunks(2**31))
+
+    def _outputs(self, chunk: Columns) -> ModelOutputs:
+        found: dict[str, Any] = {meaning: chunk[name] for meaning, name in self.columns.items()}
+        if self.kind in ("logits", "probabilities"):
+            found["class_names"] = self.class_names
+        made = {
+            "logits": ModelOutputs.from_logits,
+            "probabilities": ModelOutputs.from_probabilities,
+            "predictions": ModelOutputs.from_predictions,
+            "quantiles": ModelOutputs.from_quantiles,
+        }[self.kind]
+        return made(**found)  # type: ignore[no-any-return, operator]
+
+
+def recognized(
+    table: Table,
+    *,
+    truth: bool = False,
+    names: Mapping[str, str] | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Rows:
+    """Say which columns of a table are a model's outputs and, with `truth`, the targets; refuse a table without.
+
+    `names` says how columns are called where not by their own name: {"logits": "my_scores"}.
+    """
+    called = _called(table, names or {})
+    kinds = [kind for kind, columns in OUTPUTS.items() if all(name in called for name in columns)]
+    if len(kinds) != 1:
+        expected = "one of logits, probabilities, predictions, or lower and upper"
+        msg = f"{table.name} must have {expected}; {_has(table, called, ('logits', 'probabilities', 'predictions'))}"
+        raise InvalidFile(msg)
+    targets = [name for name in TARGETS if name in called]
+    if truth and len(targets) != 1:
+        msg = f"{table.name} must have labels or targets, the truth of each row; {_has(table, called, TARGETS)}"
+        raise InvalidFile(msg)
+    meanings = (*OUTPUTS[kinds[0]], *(name for name in COMPANIONS.get(kinds[0], CLASSIFIED) if name in called))
+    return Rows(
+        table,
+        kinds[0],
+        {meaning: called[meaning] for meaning in meanings},
+        called[targets[0]] if truth else None,
+        table.class_names if class_names is None else class_names,
+    )
+
+
+def _called(table: Table, names: Mapping[str, str]) -> dict[str, str]:
+    """Return what each known column is called in the table."""
+    found = {name: name for name in KNOWN if name in table.columns}
+    for meaning, name in names.items():
+        if meaning not in KNOWN:
+            msg = f"{meaning!r} is no column that means something; known: {', '.join(KNOWN)}."
+            raise InvalidFile(msg)
+        if name not in table.columns:
+            msg = f"{table.name} has no column {name!r} for {meaning}; it has {_listed(table.columns)}."
+            raise InvalidFile(msg)
+        found[meaning] = name
+    return found
+
+
+def _has(table: Table, called: Mapping[str, str], wanted: Sequence[str]) -> str:
+    """Say what a table has instead, and what may have been meant."""
+    several = [name for name in wanted if name in called]
+    if len(several) > 1:
+        return f"it has {' and '.join(several)}. Leave out all but one."
+    near = [(close[0], name) for name in wanted if (close := get_close_matches(name, table.columns, 1))]
+    example = "=".join(reversed(near[0])) if near else f"{wanted[0]}=COLUMN"
+    return f"it has {_listed(table.columns)}. Rename a column, or on the command line add --rename {example}."
+
+
+def _listed(columns: Sequence[str], shown: int = 12) -> str:
+    more = f" and {len(columns) - shown} more" if len(columns) > shown else ""
+    return (", ".join(columns[:shown]) + more) if columns else "no columns"
