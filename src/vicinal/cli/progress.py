@@ -24,13 +24,14 @@ STEPS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Ti
 
 def steps_bar() -> Progress:
     """Return a bar that counts steps of named work."""
-    return Progress(*STEPS, console=Console(stderr=True), transient=True)
+    return Progress(*STEPS, console=Console(stderr=True), transient=True, disable=not on_terminal())
 
 
 @contextmanager
 def rows_bar(name: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Show how many rows are done of how many; the value is told the rows done."""
-    with Progress(*STEPS, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    columns = (*STEPS, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not on_terminal()) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.update(task, completed=done)
 

@@ -34,8 +34,8 @@ def evaluate_file(
     regions: list[PredictionSets | PredictionIntervals] = []
     truth, tables, seen, done = [], [], Fingerprint(), 0
     for outputs, targets in rows.chunks(chunk_rows(predictor)):
-        values = known_targets(outputs, targets, predictor)
         regions.append(answered(predictor, outputs, done).regions)
+        values = known_targets(outputs, targets, predictor)
         truth.append(values)
         seen.add(outputs, values)
         if slab:

@@ -144,12 +144,16 @@ def _streamed(
     sink, done, total = JsonLines(), 0, 0.0
     for outputs, _ in rows.chunks(chunk_rows(predictor)):
         found = answered(predictor, outputs, done, wanted)
-        sink.write(found, file)
-        file.flush()
+        try:
+            sink.write(found, file)
+            file.flush()
+        except BrokenPipeError:  # the reader has all it wanted, as `head` does; nothing is left to be flushed
+            os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+            break
         done += len(found)
         total += _size(found.regions)
         tell(done)
-    return Done(done, 0, "-", total / done)
+    return Done(done, 0, "-", total / done if done else float("nan"))
 
 
 @contextmanager
