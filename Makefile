@@ -34,6 +34,7 @@ test-all: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/tuning.py
+	$(BIN)/python benchmarks/files.py
 
 docs: .venv/.dev
 	$(BIN)/mkdocs build --strict --site-dir site

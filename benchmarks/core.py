@@ -6,9 +6,7 @@ Each time is the median of several calls after a warm-up, through the public fun
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -23,11 +21,11 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 
 import numpy as np  # noqa: E402  after the number of threads is set
 import psutil  # noqa: E402
+from sections import write_section  # noqa: E402
 
 import vicinal as vc  # noqa: E402
 
 ROWS, CLASSES, CALIBRATION, WIDTH, NEIGHBORS = 25_000, 1_000, 5_000, 2_048, 500
-RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def median_seconds(call: Callable[[], object], repeats: int) -> float:
@@ -167,14 +165,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as empty:
         cold = in_a_process("cold", NUMBA_CACHE_DIR=empty)
         cached = in_a_process("cold", NUMBA_CACHE_DIR=empty)
-    today = datetime.datetime.now(tz=datetime.UTC).date()
     lines = [
-        "# Results",
-        "",
-        "## Core",
-        "",
-        f"`make bench`, {today}, {os.cpu_count()} cores ({platform.machine()}), {THREADS} threads,",
-        f"Python {platform.python_version()}, numpy {np.__version__}; made data, seeds in the script.",
         "Times are medians after a warm-up, through the public functions, validation and uniforms included.",
         "",
         "| what | seconds | ratio | against, in the same run |",
@@ -183,10 +174,8 @@ def main() -> None:
         f"| Exact, peak memory above the inputs | | {memory:.0f} MB | at most 600 MB |",
         f"| first call, nothing compiled | {cold:.1f} | | once for each installed version |",
         f"| first call, kernels cached on disk | {cached:.2f} | | once for each process |",
-        "",
     ]
-    RESULTS.write_text("\n".join(lines))
-    print("\n".join(lines))
+    write_section("Core", THREADS, lines)
 
 
 if __name__ == "__main__":

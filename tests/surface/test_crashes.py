@@ -112,7 +112,10 @@ def _wait_for(path, process):
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".jsonl"])
+SLOW = [pytest.param(suffix, marks=pytest.mark.slow) for suffix in (".npz", ".jsonl")]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", *SLOW])
 def test_killed_while_predicting_and_resumed(folder, tmp_path, suffix):
     whole = tmp_path / f"whole{suffix}"
     assert predicted(folder, whole).returncode == 0

@@ -1,24 +1,49 @@
-"""Every Python example in README and docs runs, and prints what stands below it."""
+"""Every example in README and docs runs, in Python or in a shell, and prints what stands below it."""
 
 from __future__ import annotations
 
 import contextlib
+import doctest
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
-def test_examples_print_what_is_written(page):
+def test_examples_print_what_is_written(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__example__"}
-    for code, expected in BLOCK.findall(page.read_text()):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+    for language, code, expected in BLOCK.findall(page.read_text()):
+        if language == "sh":
+            printed = shell(code)
+            # What stands below a command may leave out times and checksums, and nothing at all need stand there.
+            matches = doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS)
+            assert not expected or matches, printed
+            continue
+        caught = io.StringIO()
+        with contextlib.redirect_stdout(caught):
             exec(compile(code, page.name, "exec"), names)
-        assert printed.getvalue().strip() == expected.strip()
+        assert caught.getvalue().strip() == expected.strip()
+
+
+def shell(code):
+    """Run commands as a reader would, with `vicinal` on the path."""
+    Path("bin").mkdir(exist_ok=True)
+    program = Path("bin/vicinal")
+    program.write_text(f"#!{sys.executable}\nfrom vicinal.cli import main\nmain()\n")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PATH": f"{Path('bin').resolve()}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": path}
+    arguments = ["bash", "-e", "-o", "pipefail", "-c", code]
+    found = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
+    assert found.returncode == 0, found.stderr
+    return found.stdout

@@ -72,12 +72,12 @@ class Column:
         """Bytes it takes."""
         return int(self.array.size) * self.dtype.itemsize
 
-    def blocks(self) -> Iterator[bytes]:
-        """Yield its bytes, little-endian, some rows at a time."""
+    def blocks(self) -> Iterator[memoryview]:
+        """Yield its bytes, little-endian, some entries at a time."""
         flat = self.array.reshape(-1)
         step = BLOCK // self.dtype.itemsize
         for start in range(0, flat.size, step):
-            yield flat[start : start + step].astype(self.dtype).tobytes()
+            yield flat[start : start + step].astype(self.dtype, copy=False).view(np.uint8).data
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ def write(file: BinaryIO, header: str, columns: Mapping[str, Column]) -> tuple[s
     return digest.hexdigest(), 8 + len(text) + end
 
 
-def _blocks(text: bytes, columns: list[Column]) -> Iterator[bytes]:
+def _blocks(text: bytes, columns: list[Column]) -> Iterator[bytes | memoryview]:
     yield len(text).to_bytes(8, "little") + text
     for column in columns:
         yield from column.blocks()

@@ -1,0 +1,157 @@
+"""Files: saving, loading, and predicting a million rows from parquet in bounded memory: `make bench`.
+
+Writes its section of benchmarks/RESULTS.md. Predicting is the command itself, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+THREADS = "2"
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VICINAL_THREADS"):
+    os.environ.setdefault(variable, THREADS)
+
+import numpy as np  # noqa: E402  after the number of threads is set
+import pyarrow as pa  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+from sections import write_section  # noqa: E402
+
+import vicinal as vc  # noqa: E402
+from vicinal.tables.opening import open_table  # noqa: E402
+
+ROWS, CLASSES, WIDTH, CALIBRATION, NEIGHBORS = 1_000_000, 100, 64, 5_000, 200
+STORED, STORED_WIDTH = 20_000, 2_048
+COMMAND = "import sys; sys.argv[0] = 'vicinal'; from vicinal.cli import main; main()"
+
+
+def made_rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return float32 logits, float32 representations and labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(CLASSES, size=n)
+    logits = rng.standard_normal((n, CLASSES), dtype=np.float32)
+    logits[np.arange(n), labels] += 3.0
+    return logits, rng.standard_normal((n, WIDTH), dtype=np.float32), labels
+
+
+def write_rows(path: Path) -> None:
+    """Write the rows in one row group, as pyarrow does by itself."""
+    logits, rows, labels = made_rows(ROWS, 1)
+    lists = {"logits": (logits, CLASSES), "representations": (rows, WIDTH)}
+    columns = {
+        name: pa.FixedSizeListArray.from_arrays(pa.array(table.reshape(-1)), width)
+        for name, (table, width) in lists.items()
+    }
+    pq.write_table(pa.table({**columns, "labels": labels}), path)
+
+
+def read_rows(path: Path) -> None:
+    """Read every row as prediction does, and do nothing with it."""
+    for _ in open_table([str(path)]).chunks(["logits", "representations"], 24_576):
+        pass
+
+
+def seconds_of(call: Callable[[], object], repeats: int = 3) -> float:
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def predicting(folder: Path) -> list[str]:
+    """Predict the file with each method, by the command; return the lines of the table."""
+    write_rows(folder / "rows.parquet")
+    reading = seconds_of(lambda: read_rows(folder / "rows.parquet"))
+    logits, rows, labels = made_rows(CALIBRATION, 2)
+    outputs = vc.ModelOutputs.from_logits(logits, rows)
+    near, score = vc.Exponential(NEIGHBORS, 5.0), vc.NeverEmpty(vc.APS())
+    lines = [f"| read {ROWS:,} rows from parquet | {reading:.2f} | 1 | {ROWS / reading:,.0f} | |"]
+    for name, method in (("Split", vc.Split()), ("Exact", vc.Exact())):
+        vc.calibrate(
+            outputs, labels, 0.9, nonconformity=score, localizer=near if method.local else None, method=method
+        ).save(folder / "model.vicinal")
+        command = [sys.executable, __file__, "--job", "predict", str(folder)]
+        found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        seconds, memory = found["seconds"], found["memory"]
+        lines.append(
+            f"| `vicinal predict`, {name}, to parquet | {seconds:.1f} | {seconds / reading:.1f} | "
+            f"{ROWS / seconds:,.0f} | {memory / 1e6:.0f} MB |"
+        )
+    return lines
+
+
+def predict_job(folder: str) -> None:
+    """Run the command in a child; print its seconds and the child's peak memory."""
+    arguments = ["predict", f"{folder}/model.vicinal", f"{folder}/rows.parquet", "--out", f"{folder}/sets.parquet"]
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", COMMAND, *arguments], check=True, capture_output=True)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    print(json.dumps({"seconds": time.perf_counter() - started, "memory": memory}))
+
+
+def storing(folder: Path) -> list[str]:
+    """Save and load a predictor with wide rows, against copying its file."""
+    rng = np.random.default_rng(3)
+    outputs = vc.ModelOutputs.from_logits(
+        rng.standard_normal((STORED, 10), dtype=np.float32),
+        rng.standard_normal((STORED, STORED_WIDTH), dtype=np.float32),
+    )
+    path = folder / "wide.vicinal"
+    predictor = vc.calibrate(outputs, rng.integers(10, size=STORED), 0.9, localizer=vc.Uniform(200))
+    saving = seconds_of(lambda: predictor.save(path))
+    raw = path.read_bytes()
+
+    def copied() -> None:
+        with (folder / "copy").open("wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+
+    copying, loading = seconds_of(copied), seconds_of(lambda: vc.load(path))
+    size = len(raw) / 1e6
+    what = f"{STORED:,} rows, {STORED_WIDTH:,} dimensions ({size:.0f} MB)"
+    return [
+        f"| save, synced: {what} | {saving:.2f} | {saving / copying:.1f} | writing the same bytes: {copying:.2f} s |",
+        f"| load, every byte checked | {loading:.2f} | {loading / copying:.1f} | the same; arrays stay in the file |",
+    ]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        lines = predicting(Path(folder))
+        stored = storing(Path(folder))
+    write_section(
+        "Files",
+        THREADS,
+        [
+            f"{ROWS:,} rows, {CLASSES} classes, {WIDTH} dimensions in one row group; {CALIBRATION:,} calibration rows, "
+            f"k = {NEIGHBORS},",
+            "NeverEmpty(APS); the whole command, start and joining of parts included; memory is the process's peak.",
+            "",
+            "| what | seconds | ratio to reading | rows a second | peak memory |",
+            "|---|---|---|---|---|",
+            *lines,
+            "",
+            "| what | seconds | ratio | against, in the same run |",
+            "|---|---|---|---|",
+            *stored,
+        ],
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--job", nargs=2, default=None)
+    job = parser.parse_args().job
+    main() if job is None else predict_job(job[1])

@@ -1,0 +1,173 @@
+"""A job is a function of its rows: however it is cut into parts, interrupted and resumed, the same answers come out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vicinal as vc
+from tests.instances import classification_rows, regression_rows
+from vicinal.predicting import Wanted, answered, job, predict_file
+from vicinal.predicting.columns import Lists, named
+from vicinal.predicting.evaluating import evaluate_file
+from vicinal.tables.opening import open_table
+from vicinal.tables.rows import recognized
+
+SUFFIXES = [".jsonl", ".npz", ".parquet"]
+ROWS, LABELS = classification_rows(120, seed=1)
+PREDICTOR = vc.calibrate(ROWS, LABELS, 0.8, localizer=vc.Exponential(9, 0.7))
+TEST, TRUTH = classification_rows(50, seed=2)
+STEP = 16
+
+
+class Stop(BaseException):
+    """Stands for a kill."""
+
+
+def stop(*_):
+    raise Stop
+
+
+@pytest.fixture
+def table(tmp_path):
+    np.savez(tmp_path / "rows.npz", logits=TEST.logits, representations=TEST.representations, labels=TRUTH)
+    return recognized(open_table([str(tmp_path / "rows.npz")]))
+
+
+@pytest.fixture
+def few_rows(monkeypatch):
+    monkeypatch.setattr(job, "chunk_rows", lambda _: STEP)
+
+
+def stopping(monkeypatch, name, after):
+    """Let a function of the job work `after` times, and then stop everything."""
+    real, calls = getattr(job, name), iter(range(10**6))
+
+    def work(*arguments, **options):
+        if next(calls) >= after:
+            raise Stop
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(job, name, work)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("where", ["answered", "replacing", "shutil.rmtree"])
+@pytest.mark.parametrize("wanted", [Wanted(), Wanted(p_values=True, neighbors=3)], ids=["plain", "more"])
+def test_stopped_anywhere_and_resumed_it_ends_the_same(suffix, where, wanted, table, few_rows, tmp_path):
+    pytest.importorskip("pyarrow")
+    whole, out = tmp_path / f"whole{suffix}", tmp_path / f"out{suffix}"
+    predict_file(PREDICTOR, table, whole, wanted=wanted)
+    for after in range(8):
+        with pytest.MonkeyPatch.context() as patch:
+            if where == "shutil.rmtree":
+                patch.setattr(job.shutil, "rmtree", stop)
+            else:
+                stopping(patch, where, after)
+            with contextlib.suppress(Stop):
+                predict_file(PREDICTOR, table, out, wanted=wanted)
+        assert not out.exists() or out.read_bytes() == whole.read_bytes()
+        done = predict_file(PREDICTOR, table, out, wanted=wanted, resume=True)
+        assert done.rows == 50
+        assert out.read_bytes() == whole.read_bytes()
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([out.name, whole.name, "rows.npz"])
+        out.unlink()
+
+
+def test_what_is_done_is_not_done_again(table, few_rows, tmp_path, monkeypatch):
+    with pytest.MonkeyPatch.context() as patch:
+        stopping(patch, "answered", 2)
+        with pytest.raises(Stop):
+            predict_file(PREDICTOR, table, tmp_path / "a.jsonl")
+    told = []
+    done = predict_file(PREDICTOR, table, tmp_path / "a.jsonl", resume=True, advance=told.append)
+    assert (done.rows, done.resumed) == (50, 32)
+    assert told == [32, 48, 50]
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 32])
+@pytest.mark.parametrize("suffix", [".npz", ".jsonl"])
+def test_parts_that_are_just_full(n, suffix, few_rows, tmp_path):
+    pairs = zip(TEST.logits[:n].tolist(), TEST.representations[:n].tolist(), strict=True)
+    lines = [json.dumps({"logits": logits, "representations": near}) for logits, near in pairs]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    rows = recognized(open_table([str(tmp_path / "rows.jsonl")]))
+    assert predict_file(PREDICTOR, rows, tmp_path / f"a{suffix}").rows == n
+    first = (tmp_path / f"a{suffix}").read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job.shutil, "rmtree", stop)
+        with pytest.raises(Stop):
+            predict_file(PREDICTOR, rows, tmp_path / f"a{suffix}")
+    assert predict_file(PREDICTOR, rows, tmp_path / f"a{suffix}", resume=True).rows == n
+    assert (tmp_path / f"a{suffix}").read_bytes() == first
+
+
+def test_a_changed_input_is_not_resumed(table, few_rows, tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        stopping(patch, "answered", 2)
+        with pytest.raises(Stop):
+            predict_file(PREDICTOR, table, tmp_path / "a.jsonl")
+    np.savez(tmp_path / "rows.npz", logits=TEST.logits[:40], representations=TEST.representations[:40])
+    other = recognized(open_table([str(tmp_path / "rows.npz")]))
+    with pytest.raises(vc.InvalidFile, match="the input file differed"):
+        predict_file(PREDICTOR, other, tmp_path / "a.jsonl", resume=True)
+    assert predict_file(PREDICTOR, other, tmp_path / "a.jsonl").rows == 40
+
+
+def test_two_jobs_for_one_output_are_refused(table, few_rows, tmp_path, monkeypatch):
+    found = []
+
+    def second(*arguments):
+        if not found:
+            with pytest.raises(vc.CannotWrite, match="another process is predicting to it") as caught:
+                predict_file(PREDICTOR, table, tmp_path / "a.jsonl")
+            found.append(caught.value)
+        return answered(*arguments)
+
+    monkeypatch.setattr(job, "answered", second)
+    predict_file(PREDICTOR, table, tmp_path / "a.jsonl")
+    assert found
+
+
+@given(cut=st.integers(1, 60))
+def test_evaluation_does_not_depend_on_the_cut(cut):
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr("vicinal.predicting.evaluating.chunk_rows", lambda _: cut)
+        path = Path(folder) / "rows.npz"
+        np.savez(path, logits=TEST.logits, representations=TEST.representations, labels=TRUTH)
+        found = evaluate_file(PREDICTOR, recognized(open_table([str(path)]), truth=True), slab=True)
+    assert found == vc.evaluate(PREDICTOR.predict(TEST), TRUTH, representations=TEST.representations)
+
+
+def test_rows_calibrated_on_are_not_evaluated(tmp_path):
+    np.savez(tmp_path / "a.npz", logits=ROWS.logits, representations=ROWS.representations, labels=LABELS)
+    rows = recognized(open_table([str(tmp_path / "a.npz")]), truth=True)
+    with pytest.raises(vc.Incompatible, match="calibrated on; evaluate on other rows"):
+        evaluate_file(PREDICTOR, rows)
+
+
+def test_columns_say_what_the_library_says():
+    found = named(answered(PREDICTOR, TEST, 7, Wanted(p_values=True, neighbors=200)))
+    sets = PREDICTOR.predict(TEST)
+    assert isinstance(found["set"], Lists)
+    assert [found["set"][row].tolist() for row in range(50)] == sets.labels()
+    assert np.array_equal(found["row_id"], np.arange(7, 57))
+    assert np.array_equal(found["p_values"], PREDICTOR.p_values(TEST))
+    near = PREDICTOR.explain(TEST, 3).neighbors
+    assert found["neighbors"].shape == (50, 200)
+    assert np.array_equal(found["neighbors"][3, : len(near.rows)], near.rows)
+    assert np.all(found["neighbors"][3, len(near.rows) :] == -1)
+    outputs, targets = regression_rows(60, seed=3)
+    intervals = vc.calibrate(outputs["CQR"], targets, 0.8, localizer=vc.Uniform(9))
+    columns = named(answered(intervals, outputs["CQR"]))
+    assert list(columns) == ["row_id", "lower", "upper", "length", "threshold"]
+    split = vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split())
+    with pytest.raises(vc.Incompatible, match="no neighborhood"):
+        predict_file(split, None, "a.npz", wanted=Wanted(neighbors=3))
