@@ -40,9 +40,8 @@ def as_reals(values: ArrayLike, name: str, ndim: int) -> Reals:
         msg = f"{name} must be real numbers; got dtype {array.dtype}."
         raise InvalidValue(msg)
     if array.ndim != ndim:
-        hint = {(2, 1): " Use .ravel().", (1, 2): " Use .reshape(-1, 1) for a single column."}.get(
-            (array.ndim, ndim), ""
-        )
+        single = " Use .reshape(-1, 1) for a single column." if name == "representations" else ""
+        hint = {(2, 1): " Use .ravel().", (1, 2): single}.get((array.ndim, ndim), "")
         msg = f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}.{hint}"
         raise ShapeMismatch(msg)
     if array.dtype.kind != "f" or array.dtype.itemsize not in PROPER:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,53 +29,90 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     >>> path.read_bytes()
     b'all of it'
     """
-    try:
-        target = Path(path).expanduser().resolve()  # a link keeps pointing to the file, which is replaced
-        _refuse_folder(target, path)
+    with writing(path):
+        target = writable(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{target.name}.part")
-        with _locked(beside, path) as file:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        refusal = f"cannot write {path}: another process is writing it."
+        with held(beside, lambda: os.open(beside, flags, 0o666), refusal) as handle:
+            os.ftruncate(handle, 0)
             try:
-                yield file
-                file.flush()
+                with os.fdopen(handle, "r+b", closefd=False) as file:
+                    yield file
                 if target.exists():
-                    os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
-                os.fsync(file.fileno())
+                    os.fchmod(handle, target.stat().st_mode & 0o777)
+                os.fsync(handle)
                 beside.replace(target)
             except BaseException:
                 beside.unlink(missing_ok=True)
                 raise
         _sync_folder(target.parent)
+
+
+def writable(path: str | Path) -> Path:
+    """Return where a path leads; refuse what is there and no file, and a folder in which nothing may be written."""
+    target = Path(path).expanduser().resolve()  # a link keeps pointing to the file, which is replaced
+    if target.is_dir():
+        msg = f"cannot write {path}: it is a folder; name a file."
+        raise CannotWrite(msg)
+    if target.exists() and not target.is_file():
+        msg = f"cannot write {path}: something that is not a regular file stands there."
+        raise CannotWrite(msg)
+    there = next(folder for folder in target.parents if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        msg = f"cannot write {path}: nothing may be written in {there}."
+        raise CannotWrite(msg)
+    return target
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Return whether two paths lead to one file."""
+    with suppress(OSError):
+        return Path(one).expanduser().samefile(Path(other).expanduser())
+    return False
+
+
+@contextmanager
+def held(path: Path, opened: Callable[[], int], refusal: str) -> Iterator[int]:
+    """Open a file or a folder for this process alone; `refusal` is said where another process has it."""
+    while True:
+        handle = opened()
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CannotWrite(refusal) from None
+            if not _stands(path, handle):
+                continue
+            yield handle
+            return
+        finally:
+            os.close(handle)
+
+
+def _stands(path: Path, handle: int) -> bool:
+    """Return whether a path still leads to what was opened: who had it before may have renamed or removed it."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        msg = f"cannot write {path}: something that is not a regular file stands there."
+        raise CannotWrite(msg)
+    return os.path.samestat(found, os.fstat(handle))
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turn whatever the system says about a file that is written into one sentence."""
+    try:
+        yield
     except CannotWrite:
         raise
     except OSError as error:
         msg = f"cannot write {path}: {(error.strerror or str(error)).lower()}; what was there before is as it was."
         raise CannotWrite(msg) from error
-
-
-def _refuse_folder(target: Path, path: str | Path) -> None:
-    if target.is_dir():
-        msg = f"cannot write {path}: it is a folder; name a file."
-        raise CannotWrite(msg)
-
-
-@contextmanager
-def _locked(beside: Path, path: str | Path) -> Iterator[BinaryIO]:
-    """Open the file beside for this process alone, empty."""
-    while True:
-        with open(beside, "ab") as file:  # noqa: PTH123  "ab" neither needs the file nor empties another's
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                msg = f"cannot write {path}: another process is writing it."
-                raise CannotWrite(msg) from None
-            # The one who had it before may have renamed or removed it between opening and locking.
-            if not (beside.exists() and os.path.samestat(beside.stat(), os.fstat(file.fileno()))):
-                continue
-            file.truncate(0)
-            with open(beside, "r+b") as writer:  # noqa: PTH123  not appending: a writer may go back
-                yield writer
-            return
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +18,10 @@ from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
 from vicinal.outputs import as_class_names
 from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.quantiles import Coverage, exact_coverage
+from vicinal.quantiles import read_coverage
 from vicinal.scores import ClassificationScore, RegressionScore
+from vicinal.tables.files import one_line
 from vicinal.tuning import TuningReport
-
-COVERAGE = re.compile(r"[0-9]{1,40}/[0-9]{1,40}|[0-9]{0,2}\.?[0-9]{1,40}(e-[0-9]{1,2})?", re.IGNORECASE)
-"""A coverage as it is written: short, so that no number of it is huge."""
-
 
 MOST_CLASSES = 2**31
 """Classes that no model has."""
@@ -37,7 +31,8 @@ def load(path: str | Path, *, progress: bool = False) -> SetPredictor | Interval
     """Return the predictor that was saved to a file; its large arrays stay in the file and are read where they lie.
 
     Every byte is checked first. Where this machine computes distances with other last bits than the one that saved it
-    (another processor or BLAS), it is calibrated anew on the same rows, which `progress` shows.
+    (another processor or BLAS), methods that rank the rows they keep are calibrated anew on them, which `progress`
+    shows; scores stay as they were.
 
     Examples
     --------
@@ -89,7 +84,7 @@ def inspect(path: str | Path) -> ArtifactInfo:
     """Return what a saved file says of itself: parts, promise, size, fingerprints; `str` prints it."""
     info, document = load_document(path)
     if document.kind != "tuning":
-        _rightly(path, lambda: _predictor(document, progress=False))
+        _rightly(path, lambda: _predictor(document, anew=False))
     return info
 
 
@@ -99,27 +94,26 @@ def _rightly(
     """Return what a file makes; whatever does not fit in it is damage."""
     try:
         return made()
-    except (VicinalError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-        msg = f"{path} is damaged: {error}"
+    except (VicinalError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        msg = f"{path} is damaged: {one_line(error)}"
         raise CorruptArtifact(msg) from error
 
 
-def _predictor(document: Document, *, progress: bool) -> SetPredictor | IntervalPredictor:
+def _predictor(document: Document, *, anew: bool = True, progress: bool = False) -> SetPredictor | IntervalPredictor:
     """Put parts and calibration together, and hold the promise that is written against the one they make."""
     parts = dict(document.parts)
-    search = parts.pop("search", None)
     expected = {**ROLES, "localizer": Localizer | None, "method": Method}
     wrong = next((role for role, hint in expected.items() if role not in parts or not fits(parts[role], hint)), None)
     if wrong is not None or set(parts) != set(expected):
         msg = f"a predictor has the parts {sorted(expected)}; {wrong or sorted(parts)} is something else."
         raise CorruptArtifact(msg)
     method: Method = parts["method"]
-    if not isinstance(search, ExactSearch):
-        msg = "its search is something else."
+    calibration = method.restored(document.arrays, parts["localizer"], ExactSearch())
+    if set(calibration.kept().arrays) != set(document.arrays.arrays):
+        msg = f"{type(method).__name__} keeps other arrays than {sorted(document.arrays.arrays)}."
         raise CorruptArtifact(msg)
-    calibration = method.restored(document.arrays, parts["localizer"], search)
     found = _assembled(document, parts, calibration)
-    if method.ranks_reference and document.arithmetic != calibration.arithmetic:
+    if anew and method.ranks_reference and document.arithmetic != calibration.arithmetic:
         rows = calibration.reference_rows()
         assert rows is not None  # noqa: S101  by what ranks_reference says
         found = found.recalibrated(rows, "calibrate" if progress else None)
@@ -132,7 +126,7 @@ def _predictor(document: Document, *, progress: bool) -> SetPredictor | Interval
 
 def _assembled(document: Document, parts: dict[str, Any], calibration: Calibration) -> SetPredictor | IntervalPredictor:
     common: dict[str, Any] = {
-        "coverage": _coverage(document.coverage),
+        "coverage": read_coverage(document.coverage),
         "calibration": calibration,
         "tuning": document.tuning,
         "remark": document.remark,
@@ -161,15 +155,3 @@ def _check_targets(calibration: Calibration, classes: int) -> None:
     if rows is not None and (rows.targets.dtype.kind != "i" or rows.targets.min() < 0 or rows.targets.max() >= classes):
         msg = f"its targets must be class numbers from 0 to {classes - 1}."
         raise CorruptArtifact(msg)
-
-
-def _coverage(text: str) -> Coverage:
-    """Return a coverage that is written the same again: a float, a fraction, or a decimal of more digits."""
-    if not COVERAGE.fullmatch(text):
-        msg = f"its coverage is written {text[:40]!r}."
-        raise CorruptArtifact(msg)
-    found: Coverage = Fraction(text) if "/" in text else float(text)
-    if str(found) != text:
-        found = Decimal(text)
-    exact_coverage(found)
-    return found

@@ -135,6 +135,8 @@ class Affine(RepresentationMap):
         ):
             msg = "an affine map needs a shift and a scale for each column, and axes as wide."
             raise ShapeMismatch(msg)
+        for array in (self.shift, self.scale, np.zeros(0) if self.axes is None else self.axes):
+            check_finite(array, "an affine map")
 
     def of(self, representations: Reals) -> Reals:
         """Return the mapped rows, (n, new width), each the same in any company."""
@@ -237,9 +239,16 @@ class Chain(MapPlan):
 
 @dataclass(frozen=True)
 class Chained(RepresentationMap):
-    """Fitted maps one after another."""
+    """Fitted maps one after another; a chain within it is taken apart."""
 
     parts: tuple[RepresentationMap, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            msg = "Chained takes at least one map."
+            raise Incompatible(msg)
+        flat = [inner for part in self.parts for inner in (part.parts if isinstance(part, Chained) else (part,))]
+        object.__setattr__(self, "parts", tuple(flat))
 
     def of(self, representations: Reals) -> Reals:
         """Return what the last map makes of what the others made, (n, new width)."""

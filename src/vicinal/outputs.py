@@ -237,6 +237,10 @@ def as_class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ..
         msg = "class_names must be text, so that a name is never taken for a class number: [str(name) for name in ...]."
         raise InvalidValue(msg)
     texts = tuple(str(text) for text in texts)
+    broken = next((text for text in texts if not _is_unicode(text)), None)
+    if broken is not None:
+        msg = f"class_names must be Unicode text that can be written; {broken!r} is not."
+        raise InvalidValue(msg)
     if len(texts) != n_classes:
         msg = f"class_names must name each of the {n_classes} classes; got {len(texts)}."
         raise ShapeMismatch(msg)
@@ -245,6 +249,14 @@ def as_class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ..
         msg = f"class_names must differ from each other; {twice!r} occurs twice."
         raise InvalidValue(msg)
     return texts
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _column(values: ArrayLike, name: str) -> Floats:
@@ -287,6 +299,9 @@ def _row_ids(row_ids: ArrayLike, n_rows: int, other: str) -> RowIds:
         raise ShapeMismatch(msg)
     check_rows(n_rows, array, "row_ids", other)
     if array.dtype.kind in "iu":
+        if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
+            msg = f"row_ids must fit 63 bits; got {array.max()}. Pass them as text: row_ids.astype(str)."
+            raise InvalidValue(msg)
         return array.astype(np.int64)
     if array.dtype.kind in "UO" and all(isinstance(item, str) for item in array.tolist()):
         return array.astype(np.str_)

@@ -28,7 +28,7 @@ from vicinal.outputs import (
 )
 from vicinal.probabilities import ProbabilityModel, probability_chunks
 from vicinal.probabilities.base import CHUNK_ENTRIES
-from vicinal.quantiles import Coverage, exact_coverage
+from vicinal.quantiles import Coverage, exact_coverage, written_coverage
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.scores.classification import row_maxima
@@ -159,22 +159,21 @@ class Predictor(ABC):
         document = Document(
             kind=self.kind,
             parts={
-                "nonconformity": getattr(self, "nonconformity", None),
-                "localizer": self.localizer,
-                "probabilities": getattr(self, "probabilities", None),
+                "nonconformity": getattr(kept, "nonconformity", None),
+                "localizer": kept.localizer,
+                "probabilities": getattr(kept, "probabilities", None),
                 "representation": kept.representation,
-                "method": self.method,
-                "search": kept.calibration.searched_by(),
+                "method": kept.method,
             },
             arrays=kept.calibration.kept(),
-            tuning=self.tuning,
-            coverage=str(self.coverage),
+            tuning=kept.tuning,
+            coverage=written_coverage(kept.coverage),
             guarantee=kept.guarantee,
-            remark=self.remark,
+            remark=kept.remark,
             arithmetic=kept.calibration.arithmetic,
-            data=self.data,
+            data=kept.data,
             model=model,
-            **self._classes(),
+            **kept._classes(),
         )
         return save(path, document, precision)
 

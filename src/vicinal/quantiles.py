@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
@@ -13,6 +14,10 @@ from vicinal._arrays import Floats, Ints
 from vicinal.errors import InvalidLevel, TooFewRows
 
 Coverage: TypeAlias = float | Fraction | Decimal
+
+DECIMAL = re.compile(r"0?\.[0-9]{1,40}|[0-9](\.[0-9]{1,40})?[eE]-[0-9]{1,2}")
+FRACTION = re.compile(r"[0-9]{1,40}/[0-9]{1,40}")
+"""How a coverage may be written in a file: short, so that no number of it is huge."""
 
 
 def exact_coverage(coverage: Coverage) -> Fraction:
@@ -34,6 +39,34 @@ def exact_coverage(coverage: Coverage) -> Fraction:
         hint = "; percentages are written as shares: 0.9, not 90" if share > 1 else ""
         raise InvalidLevel("coverage", coverage, expected + hint)
     return share
+
+
+def written_coverage(coverage: Coverage) -> str:
+    """Return a coverage as text that `read_coverage` reads.
+
+    Examples
+    --------
+    >>> written_coverage(Fraction(9, 10))
+    '9/10'
+    """
+    exact_coverage(coverage)
+    text = str(coverage)
+    if not (DECIMAL.fullmatch(text) or FRACTION.fullmatch(text)):
+        raise InvalidLevel("coverage", text, "of at most 40 digits, to be saved")
+    return text
+
+
+def read_coverage(text: str) -> Coverage:
+    """Return a coverage that is written the same again: a fraction, a float, or a decimal of more digits."""
+    if FRACTION.fullmatch(text):
+        top, bottom = map(int, text.split("/"))
+        found: Coverage = Fraction(top, max(bottom, 1))
+    elif DECIMAL.fullmatch(text):
+        found = float(text) if str(float(text)) == text else Decimal(text)
+    else:
+        raise InvalidLevel("coverage", text[:40], "written as a decimal or a fraction of at most 40 digits")
+    exact_coverage(found)
+    return found
 
 
 def rows_needed(coverage: Coverage) -> int:

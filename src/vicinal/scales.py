@@ -74,8 +74,9 @@ class NeighborScales(ScaleModel):
 
     def __post_init__(self) -> None:
         proper_share("smoothing", self.smoothing)
-        if self.residuals.shape != (len(self.rows),) or not (self.residuals >= 0).all() or not self.residuals.any():
-            msg = f"every one of the {len(self.rows)} rows needs a residual of at least 0, not all of them 0."
+        proper = self.residuals.shape == (len(self.rows),) and ((self.residuals >= 0) & (self.residuals < np.inf)).all()
+        if not (proper and self.residuals.any()):
+            msg = f"every one of the {len(self.rows)} rows needs a finite residual of at least 0, not all of them 0."
             raise InvalidValue(msg)
 
     @classmethod

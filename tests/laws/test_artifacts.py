@@ -158,6 +158,25 @@ def test_rows_that_lose_nothing_are_stored_small_for_any_method(tmp_path):
     same(rounded, vc.load(tmp_path / "a.vicinal"), TEST)
 
 
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize("bits", [16, 32])
+def test_rows_that_lose_nothing_are_compared_as_before(method, bits, tmp_path):
+    whole = replace(ROWS, representations=np.rint(4 * ROWS.representations))
+    voting = replace(TUNING, representations=np.rint(4 * TUNING.representations))
+    votes = vc.NeighborVotes.fit(voting, LABELS, representation=None)
+    predictor = vc.calibrate(
+        whole,
+        TARGETS,
+        0.8,
+        localizer=vc.Exponential(7, 0.7) if method.local else None,
+        method=method,
+        probabilities=votes,
+    )
+    assert predictor.rounded(bits) is predictor
+    predictor.save(tmp_path / "a.vicinal", precision=bits)
+    same(predictor, vc.load(tmp_path / "a.vicinal"), TEST)  # whose rows lie between the floats of 16 and 32 bits
+
+
 def test_a_precision_that_cannot_be(tmp_path):
     predictor = vc.calibrate(ROWS, TARGETS, 0.8, localizer=vc.Uniform(5))
     for wrong in (8, 64, "16", 16.5):

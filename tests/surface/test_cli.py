@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +15,12 @@ import pytest
 import vicinal as vc
 from tests.instances import regression_rows
 from vicinal.cli import main
+from vicinal.cli.words import PHRASES
 
 pa = pytest.importorskip("pyarrow", reason="the command line reads and writes parquet files")
 pq = pytest.importorskip("pyarrow.parquet")
 
+ROOT = Path(__file__).parents[2]
 NAMES = [f"class {number}" for number in range(5)]
 
 
@@ -312,6 +316,86 @@ def test_options_that_are_wrong_are_one_line(folder, tmp_path, monkeypatch):
         assert words in refused(*arguments), arguments
     few = changed(folder, tmp_path / "few.npz")
     assert "holds a report of tuning" in refused("predict", tmp_path / "t.vicinal", few, code=3)
+
+
+def test_inputs_are_never_overwritten(folder, tmp_path):
+    rows, model = changed(folder, tmp_path / "a.npz"), tmp_path / "m.vicinal"
+    model.write_bytes((folder / "model.vicinal").read_bytes())
+    before = rows.read_bytes(), model.read_bytes()
+    for arguments in (
+        ("predict", model, rows, "--out", rows),
+        ("calibrate", rows, "--neighbors", "20", "--out", rows),
+        ("tune", rows, "--out", rows),
+        ("report", model, rows, "--out", rows),
+        ("report", model, rows, "--out", model),
+    ):
+        assert "input itself" in refused(*arguments, code=4)
+    assert (rows.read_bytes(), model.read_bytes()) == before
+
+
+def test_options_that_do_nothing_are_refused(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    known = folder / "calibration.npz"
+    for options, words in (
+        (("--method", "split", "--neighbors", "10"), "--method split has no neighborhood"),
+        (("--score", "lac", "--rank-penalty", "3", "--neighbors", "9"), "are of --score raps"),
+        (("--method", "split-reference", "--precision", "16"), "needs --tuned or --neighbors too"),
+        (("--neighbors", "9", "--model-file", "gone.pt"), "cannot read gone.pt"),
+        (("--neighbors", "9999"), "--neighbors all for everyone"),
+    ):
+        assert words in refused("calibrate", known, *options)
+    assert not list(tmp_path.iterdir())
+    fine(
+        "calibrate", known, "--method", "split-reference", "--precision", "16", "--neighbors", "9", "--out", "m.vicinal"
+    )
+    assert vc.inspect("m.vicinal").precision == "float16"
+
+
+def test_json_is_json(tmp_path):
+    rng = np.random.default_rng(0)
+    table, noise = rng.normal(size=(30, 1)), rng.normal(size=30)
+    np.savez(tmp_path / "a.npz", predictions=np.zeros(30), representations=table, targets=noise)
+    np.savez(tmp_path / "b.npz", predictions=np.zeros(5), representations=100 + table[:5], targets=noise[:5])
+    near = ("--neighbors", "2", "--method", "paper-literal", "--coverage", "0.95")
+    fine("calibrate", tmp_path / "a.npz", *near, "--out", tmp_path / "m.vicinal")
+
+    def strict(text):
+        return json.loads(text, parse_constant=pytest.fail)
+
+    assert strict(fine("evaluate", tmp_path / "m.vicinal", tmp_path / "b.npz", "--json"))["mean_size"] == "inf"
+    out = ("--out", tmp_path / "o.jsonl", "--json")
+    assert strict(fine("predict", tmp_path / "m.vicinal", tmp_path / "b.npz", *out))["mean_size"] == "inf"
+    for line in (tmp_path / "o.jsonl").read_text().splitlines():
+        assert strict(line)["upper"] == "inf"
+
+
+def test_what_the_library_says_is_said_of_options():
+    source = " ".join(path.read_text() for path in (ROOT / "src/vicinal").rglob("*.py") if path.name != "words.py")
+    squeezed = re.sub(r'"\s*\n\s*f?"', "", source)
+    for phrase in PHRASES:
+        words = re.sub(r"Got \w+Outputs\.", "Got ", phrase)
+        assert words in squeezed, words
+
+
+def test_a_bug_is_one_line_too(folder, monkeypatch):
+    monkeypatch.setattr("vicinal.cli.predict.opened", lambda *_: 1 / 0)
+    words = refused("predict", folder / "model.vicinal", folder / "test.npz", code=1)
+    assert "this is a bug in vicinal: ZeroDivisionError" in words
+
+
+def test_names_in_files_of_other_systems(folder, tmp_path):
+    columns = rows(300, 2)
+    np.savez(tmp_path / "a.npz", **columns)
+    (tmp_path / "names.txt").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(NAMES).encode() + b"\r\n")
+    out = tmp_path / "m.vicinal"
+    fine("calibrate", tmp_path / "a.npz", "--class-names", tmp_path / "names.txt", "--neighbors", 30, "--out", out)
+    assert vc.inspect(out).class_names == tuple(NAMES)
+    (tmp_path / "odd.json").write_text('["a", "b", "c", "d", "\\ud800"]')
+    odd = ("--class-names", tmp_path / "odd.json", "--neighbors", 30, "--out", out)
+    assert "Unicode text" in refused("calibrate", tmp_path / "a.npz", *odd)
+    ids = np.arange(300, dtype=np.uint64) + np.uint64(2**63)
+    np.savez(tmp_path / "b.npz", **columns, row_ids=ids)
+    assert "row_ids must fit 63 bits" in refused("predict", out, tmp_path / "b.npz")
 
 
 def test_tuning_rows_are_no_calibration_rows(folder, tmp_path):

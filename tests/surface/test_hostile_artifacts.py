@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
 import resource
 import subprocess
 import sys
 import time
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
+from vicinal.calibration.kept import Kept
 from vicinal.codec.container import BEGIN, DIGITS, MOST_HEADER, PLACE
 
 REFUSED = (vc.UnsupportedArtifact, vc.CorruptArtifact)
@@ -223,7 +227,7 @@ def test_two_thousand_hostile_files_with_a_right_checksum_do_no_harm(files, tmp_
         try:
             opened(tmp_path / "a")
             harmless += 1  # another model's name, a smaller rank penalty: a predictor, if another
-        except vc.ShapeMismatch:
+        except (vc.ShapeMismatch, vc.Incompatible):
             harmless += 1  # another map or other votes: it refuses rows that do not fit
         except REFUSED as error:
             said.append(str(error))
@@ -293,7 +297,7 @@ def test_headers_that_would_explode(bomb, tmp_path):
 
 def test_a_coverage_that_would_take_forever_to_read(files, tmp_path):
     entries, header, data = read(files["plain"])
-    for text in ("1e-999999999", "9" * 100_000 + "/1", "nan", "inf", "-0.5", "2", "0.9\n", ""):
+    for text in ("1e-999999999", "9" * 100_000 + "/1", "nan", "inf", "-0.5", "2", "0.9\n", "", "1/0", "0/5"):
         signed(entries, {**header, "coverage": text}, data, tmp_path / "a")
         refused(tmp_path / "a")
 
@@ -333,3 +337,80 @@ def test_missing_files_folders_and_forbidden_ones_are_one_line(tmp_path):
         vc.load(tmp_path / "none")
     with pytest.raises(vc.UnsupportedArtifact, match="is a directory"):
         vc.load(tmp_path)
+
+
+def with_parts(header, parts, roles):
+    return {**header, "parts": parts, "roles": {**header["roles"], **roles}}
+
+
+def test_a_short_file_cannot_ask_for_endless_work(files, tmp_path):
+    entries, header, data = read(files["plain"])
+    first = len(header["parts"])
+    doubled = [{"name": "Identity", "fields": {}}]
+    for place in range(40):
+        inner = {"part": first + place}
+        doubled.append({"name": "Chained", "fields": {"parts": {"list": [inner, inner]}}})
+    changed = with_parts(header, header["parts"] + doubled, {"representation": first + len(doubled) - 1})
+    signed(entries, changed, data, tmp_path / "a")
+    refused(tmp_path / "a")
+    signed(entries, with_parts(header, [*header["parts"], *doubled[:1] * 30_000], {}), data, tmp_path / "a")
+    started = time.perf_counter()
+    opened(tmp_path / "a")
+    assert time.perf_counter() - started < 2
+    name = next(name for name in entries if name != "__metadata__")
+    for shape in ([int("9" * 4000)] * 900, [99999999999999] * 200_000, [-1], [1.5], ["x"], [True]):
+        signed({**entries, name: {**entries[name], "shape": shape}}, header, data, tmp_path / "a")
+        refused(tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["near_below", "shell_above", "reach2", "nearest", "scores", "rows"])
+@pytest.mark.parametrize("value", [np.nan, -1.0, np.inf])
+def test_numbers_that_cannot_be_are_damage(name, value, tmp_path):
+    predictor = vc.calibrate(ROWS, LABELS, 0.8, localizer=vc.Uniform(7))
+    kept = dict(predictor.calibration.kept().arrays)
+    kept[name] = kept[name].copy()
+    kept[name].reshape(-1)[3] = value
+    may_be = {("reach2", np.inf), ("nearest", np.inf), ("rows", -1.0)}
+    if (name, value) in may_be:
+        return
+    with pytest.raises((vc.CorruptArtifact, vc.InvalidValue)):  # load says of both that the file is damaged
+        vc.Exact().restored(Kept(kept), predictor.localizer, vc.ExactSearch())
+
+
+def test_arrays_that_nobody_asked_for_are_damage(files, tmp_path):
+    entries, header, data = read(files["plain"])
+    more = {**header, "arrays": {**header["arrays"], "extra": header["arrays"]["scores"]}}
+    signed(entries, more, data, tmp_path / "a")
+    with pytest.raises(vc.CorruptArtifact, match="keeps other arrays"):
+        vc.load(tmp_path / "a")
+
+
+def test_what_a_terminal_would_obey_is_not_printed(tmp_path):
+    predictor = vc.calibrate(ROWS, LABELS, 0.8, localizer=vc.Uniform(7))
+    info = predictor.save(tmp_path / "a", model="\x1b]0;title\x07\nnet")
+    assert info.model == "\x1b]0;title\x07\nnet"
+    assert "model          ?]0;title??net" in str(vc.inspect(tmp_path / "a"))
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    refused(tmp_path / "pipe")
+    with pytest.raises(vc.CannotWrite, match="not a regular file"):
+        vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split()).save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_beside_the_file_is_not_followed(tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / ".a.part").symlink_to(tmp_path / "victim")
+    with pytest.raises(vc.CannotWrite):
+        vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split()).save(tmp_path / "a")
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_coverage_too_long_to_be_read_is_not_saved(tmp_path):
+    for coverage in (Decimal("0.9" + "1" * 50), Fraction(10**45 - 10**44, 10**45 + 1)):
+        predictor = vc.calibrate(ROWS, LABELS, coverage, method=vc.Split())
+        with pytest.raises(vc.InvalidLevel, match="at most 40 digits"):
+            predictor.save(tmp_path / "a")

@@ -354,7 +354,7 @@ GOOD = b'{"logits": [1.5, 2], "labels": 3}\n'
         (b"3\n", ["line 1", "a number"]),
         (b"null\n", ["line 1", "null"]),
         (GOOD + b"{\n", ["line 2", "not JSON"]),
-        (GOOD + b"\n\n{}\n", ["line 4", "lacks", "'labels'", "'logits'"]),
+        (GOOD + b"\n\n{}\n", ["line 4", "lacks", "'labels'", "logits"]),
         (GOOD + b'{"logits": [1, 2]}\n', ["line 2", "lacks the key 'labels'"]),
         (GOOD + b'{"logits": [1, 2], "labels": 3, "x\\n": 4}\n', ["line 2", "besides", "'x\\n'"]),
         (GOOD + b'{"logits": [1, 2], "labels": 3, "labels": 4}\n', ["line 2", "twice"]),

@@ -38,8 +38,9 @@ PROMISE = FiniteSample(
 )
 
 
-SUMS = ("reach2", "nearest", "near_below", "near_above", "shell_below", "shell_above")
-"""What is stored of each row as numbers of at least 0."""
+LENGTHS = ("reach2", "nearest")
+SUMS = ("near_below", "near_above", "shell_below", "shell_above")
+"""What is stored of each row as numbers of at least 0; lengths may be infinite."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Exact(Method):
         n = reference.rows.n
         distinct, codes = _coded(reference.scores)
         sums: dict[str, Any] = {name: kept.sums(name, n) for name in SUMS}
+        sums |= {name: kept.lengths(name, n) for name in LENGTHS}
         sums |= {"near_count": kept.counts("near_count", n, most=n - 1), "alone": kept.flags("alone", n)}
         joined = _empty_sums(codes)._replace(**sums)
         return ExactCalibration(reference, _keyed(joined), distinct, near.checked_rule(n - 1), search)
@@ -140,7 +142,7 @@ class ExactCalibration(Calibration):
 
     def kept(self) -> Kept:
         """Return the rows and their sums; codes and keys follow from them."""
-        sums = {name: getattr(self.joined, name) for name in (*SUMS, "near_count", "alone")}
+        sums = {name: getattr(self.joined, name) for name in (*LENGTHS, *SUMS, "near_count", "alone")}
         return Kept({**self.reference.kept(), **sums})
 
     def left_out(self) -> PluggedCalibration:

@@ -51,11 +51,19 @@ class Kept:
             raise CorruptArtifact(msg)
         return found
 
-    def sums(self, name: str, n: int) -> Floats:
-        """Return float64 numbers of at least 0, (n,)."""
+    def lengths(self, name: str, n: int) -> Floats:
+        """Return float64 numbers of at least 0, maybe infinite, (n,)."""
         found = self.floats(name, n)
         if np.any(found < 0):
             msg = f"{name} must not be negative."
+            raise CorruptArtifact(msg)
+        return found
+
+    def sums(self, name: str, n: int) -> Floats:
+        """Return finite float64 numbers of at least 0, (n,)."""
+        found = self.lengths(name, n)
+        if np.any(found == np.inf):
+            msg = f"{name} must be finite."
             raise CorruptArtifact(msg)
         return found
 

@@ -71,14 +71,15 @@ class ReferenceRows:
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to keep; rows stay padded, so that they can be read where they lie."""
-        return {"rows": self.rows.rows, "scores": self.scores, "targets": self.targets, "numbers": self.numbers}
+        columns = {"scores": self.scores, "targets": self.targets, "numbers": self.numbers}
+        return {"rows": self.rows.rows, "bits": np.array([self.rows.bits]), **columns}
 
     @classmethod
     def restored(cls, kept: Kept) -> ReferenceRows:
         """Return the rows from kept arrays."""
         scores = kept.ascending("scores")
         n = len(scores)
-        rows = Reference.restored(kept.table("rows"), n)
+        rows = Reference.restored(kept.table("rows"), n, int(kept.counts("bits", 1, most=64)[0]))
         return cls(rows, scores, kept.targets(n), kept.counts("numbers", n, most=2**62))
 
 

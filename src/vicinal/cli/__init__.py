@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import traceback
 
 from vicinal.errors import CannotWrite, CorruptArtifact, MissingExtra, UnsupportedArtifact, VicinalError
 
-OK, WRONG, DAMAGED, UNWRITTEN, INTERRUPTED = 0, 2, 3, 4, 130
-"""Exit codes: done; something given is wrong; a saved file cannot be read; a file cannot be written; interrupted."""
+OK, BUG, WRONG, DAMAGED, UNWRITTEN, INTERRUPTED = 0, 1, 2, 3, 4, 130
+"""Exit codes: done; a bug; something given is wrong; a saved file cannot be read, or one written; interrupted."""
+
+FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+"""What the system says where there is no room."""
+
+DEBUG = "VICINAL_DEBUG"
+"""The environment variable with which a bug shows where it is."""
 
 
 def main() -> None:
-    """Run `vicinal`; every foreseen error is one line on standard error and an exit code."""
+    """Run `vicinal`; every error is one line on standard error and an exit code."""
+    _open_streams()
     try:
         from vicinal.cli.app import run
-    except MissingExtra as error:
-        sys.exit(f"vicinal: {error}")
-    try:
+
         code = run()
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
@@ -25,17 +32,31 @@ def main() -> None:
         code = OK
     except KeyboardInterrupt:
         code = _said("interrupted.", INTERRUPTED)
+    except MissingExtra as error:
+        code = _said(error, BUG)
     except (UnsupportedArtifact, CorruptArtifact) as error:
         code = _said(error, DAMAGED)
-    except CannotWrite as error:
-        code = _said(error, UNWRITTEN)
     except (VicinalError, OSError) as error:
-        code = _said(error, WRONG)
+        full = isinstance(error, OSError) and error.errno in FULL
+        code = _said(error, UNWRITTEN if full or isinstance(error, CannotWrite) else WRONG)
     except MemoryError:
         code = _said("there is not enough memory for this.", WRONG)
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exc()
+        code = _said(f"this is a bug in vicinal: {error!r}. With {DEBUG}=1 it shows where.", BUG)
     sys.exit(code)
 
 
+def _open_streams() -> None:
+    """Put something where the shell has closed standard output or standard error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for as long as the process lives
+
+
 def _said(words: object, code: int) -> int:
-    print("vicinal:", " ".join(str(words).split()), file=sys.stderr)  # noqa: T201
+    from vicinal.cli.words import as_options
+
+    print("vicinal:", " ".join(as_options(str(words)).split()), file=sys.stderr)  # noqa: T201
     return code

@@ -53,8 +53,10 @@ def run() -> int:
 def _refused(error: Any) -> int:
     """Say in one line what click refused, and where to look."""
     where = getattr(error, "ctx", None)
-    words = " ".join(error.format_message().split()).removeprefix("Value error, ")
-    typer.echo(f"vicinal: {words}{f' See {where.command_path} --help.' if where is not None else ''}", err=True)
+    words = " ".join(error.format_message().split()).replace("Value error, ", "")
+    end = "" if words.endswith((".", ")")) else "."
+    more = f" See {where.command_path} --help." if where is not None else ""
+    typer.echo(f"vicinal: {words}{end}{more}", err=True)
     return int(error.exit_code)
 
 

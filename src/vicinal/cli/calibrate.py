@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,11 +12,13 @@ from vicinal._extras import needs
 from vicinal.artifacts import open_tuning
 from vicinal.calibrating import calibrate as calibrated
 from vicinal.calibration import Exact, LeaveOneOut, Method, PaperLiteral, Split, SplitReference
-from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, opened
+from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, opened
+from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
 from vicinal.codec.artifact import ArtifactInfo, said_size
 from vicinal.errors import Incompatible, InvalidLevel, MissingFile
 from vicinal.localizers import Ball, Exponential, Localizer, Uniform
+from vicinal.maps import Chained, Rounded
 from vicinal.predicting.evaluating import known_targets
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.scores import APS, CQR, LAC, RAPS, AbsoluteResidual, NeverEmpty, ScaledResidual, Score
@@ -67,8 +68,10 @@ def calibrate(
     method: Annotated[MethodName, typer.Option(help="How to calibrate.")] = MethodName.EXACT,
     score: Annotated[ScoreName | None, typer.Option(help="Nonconformity score.", show_default=False)] = None,
     never_empty: Annotated[bool, typer.Option(help="The top label always belongs, calibrated as such.")] = False,  # noqa: FBT002
-    rank_penalty: Annotated[float, typer.Option(help="Of --score raps.")] = 0.01,
-    free_ranks: Annotated[int, typer.Option(help="Of --score raps.")] = 5,
+    rank_penalty: Annotated[
+        float | None, typer.Option(help="Of --score raps; 0.01 if not said.", show_default=False)
+    ] = None,
+    free_ranks: Annotated[int | None, typer.Option(help="Of --score raps; 5 if not said.", show_default=False)] = None,
     neighbors: Annotated[
         str | None,
         typer.Option(help="Neighbors: a number, a share below 1, or all.", metavar="K|SHARE|all", show_default=False),
@@ -96,17 +99,19 @@ def calibrate(
     Example: vicinal calibrate calibration.npz --tuned tuned.vicinal --coverage 0.9 --out model.vicinal
     """
     given = Given(score, never_empty, rank_penalty, free_ranks, neighbors, bandwidth, radius)
+    check_out(out, *rows, tuned, model_file, class_names)
     report = None if tuned is None else open_tuning(tuned)
-    settings = _settings(report, given)
+    settings = _settings(report, given, METHODS[method], precision)
+    network = _model(model_file, model_name)
     outputs, targets = opened(rows, rename, class_names, truth=True).whole()
     found: SetPredictor | IntervalPredictor = calibrated(  # type: ignore[call-overload]  # rows of either task
         outputs, known_targets(outputs, targets), coverage, method=METHODS[method], progress=on_terminal(), **settings
     )
     if report is not None:
         found = _with_tuning(found, *report)
-    info = found.save(out, precision=precision, model=_model(model_file, model_name))
+    info = found.save(out, precision=precision, model=network)
     if as_json:
-        typer.echo(json.dumps(_summary(found, info), indent=2))
+        echo_json(_summary(found, info))
         return
     typer.echo(str(info))
     if info.precision in ("float32", "float64") and not precision:
@@ -122,8 +127,8 @@ class Given:
 
     score: ScoreName | None
     never_empty: bool
-    rank_penalty: float
-    free_ranks: int
+    rank_penalty: float | None
+    free_ranks: int | None
     neighbors: str | None
     bandwidth: float | None
     radius: float | None
@@ -134,11 +139,17 @@ class Given:
         return {role: part for role, part in found.items() if part is not None}
 
     def _score(self) -> Score | None:
+        if self.score is not ScoreName.RAPS and (self.rank_penalty is not None or self.free_ranks is not None):
+            msg = "--rank-penalty and --free-ranks are of --score raps; say that, or leave them out."
+            raise Incompatible(msg)
         made: dict[ScoreName | None, Score | None] = {
             None: LAC() if self.never_empty else None,
             ScoreName.LAC: LAC(),
             ScoreName.APS: APS(),
-            ScoreName.RAPS: RAPS(self.rank_penalty, self.free_ranks) if self.score is ScoreName.RAPS else None,
+            ScoreName.RAPS: RAPS(
+                0.01 if self.rank_penalty is None else self.rank_penalty,
+                5 if self.free_ranks is None else self.free_ranks,
+            ),
             ScoreName.RESIDUAL: AbsoluteResidual(),
             ScoreName.SCALED: ScaledResidual(),
             ScoreName.CQR: CQR(),
@@ -170,14 +181,30 @@ def _count(text: str) -> int | float | None:
         raise InvalidLevel("--neighbors", text, "a number such as 200, a share such as 0.1, or all") from None
 
 
-def _settings(tuned: tuple[ArtifactInfo, TuningReport] | None, given: Given) -> dict[str, Any]:
+def _settings(
+    tuned: tuple[ArtifactInfo, TuningReport] | None, given: Given, method: Method, precision: int | None
+) -> dict[str, Any]:
     """Return the parts: those of tuning, or those that options name, never a mixture."""
-    if tuned is None:
-        return given.parts()
-    if given.parts():
-        msg = f"--tuned has all parts: leave out options for {' and '.join(given.parts())}."
+    named = given.parts()
+    if tuned is not None and named:
+        msg = f"--tuned has all parts: leave out options for {' and '.join(named)}."
         raise Incompatible(msg)
-    return tuned[1].settings
+    if not method.local and "localizer" in named:
+        msg = "--method split has no neighborhood: leave out --neighbors, --bandwidth and --radius."
+        raise Incompatible(msg)
+    found = named if tuned is None else tuned[1].settings
+    if precision is None:
+        return found
+    if precision not in (16, 32):
+        raise InvalidLevel("--precision", precision, "16 or 32")
+    last = Rounded(precision)
+    if method.ranks_reference or not method.local:
+        return found  # rounded when it is saved
+    if found.get("localizer") is None:
+        msg = f"--precision with --method {MethodName.SPLIT_REFERENCE.value} needs --tuned or --neighbors too."
+        raise Incompatible(msg)
+    first = found.get("representation")
+    return {**found, "representation": last if first is None else Chained((first, last))}
 
 
 def _with_tuning(

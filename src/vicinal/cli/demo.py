@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 from vicinal import plots
 from vicinal._extras import needs
+from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import steps_bar
 from vicinal.demo import EVEN, DemoResult, run_demo
 from vicinal.errors import InvalidLevel
@@ -47,7 +47,7 @@ def demo(
         bar.update(task, description="report", total=None)
         page, pictures = _written(result, out)
     if as_json:
-        typer.echo(json.dumps(_as_json(result, page, pictures), indent=2))
+        echo_json(_as_json(result, page, pictures))
         return
     console = Console()
     console.print(_table(result, coverage))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from vicinal._extras import needs
 from vicinal.artifacts import load
 from vicinal.cli.inputs import AsJson, Renamed, Sources, opened
 from vicinal.cli.predict import Model, OtherCoverage
+from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
 from vicinal.predicting.evaluating import evaluate_file
 
@@ -35,4 +35,7 @@ def evaluate(
     given = opened(rows, rename, None, truth=True)
     with rows_bar("evaluate", given.table.n_rows) as advance:
         found = evaluate_file(chosen, given, slab=slab, advance=advance)
-    typer.echo(json.dumps(asdict(found), indent=2) if as_json else str(found))
+    if as_json:
+        echo_json(asdict(found))
+    else:
+        typer.echo(str(found))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from vicinal._extras import needs
-from vicinal.errors import InvalidFile, MissingFile
+from vicinal._files import same_file, writable
+from vicinal.errors import CannotWrite, InvalidFile, MissingFile
+from vicinal.tables.files import strict_json
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import Rows, recognized
 
@@ -47,10 +48,20 @@ def opened(sources: Sequence[str], renamed: Sequence[str] | None, names: Path | 
     )
 
 
+def check_out(out: str | Path, *inputs: str | Path | None) -> None:
+    """Refuse an output that is one of the inputs, and one that cannot be written, before any work is done."""
+    for given in inputs:
+        path = None if given is None else str(given)
+        if path is not None and (same_file(path, out) or same_file(path.partition("=")[2] or path, out)):
+            msg = f"cannot write {out}: it is an input itself. Name another file."
+            raise CannotWrite(msg)
+    writable(out)
+
+
 def read_names(path: Path) -> list[str]:
     """Return class names from a text file with one a line, or a JSON list."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.expanduser().read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         msg = f"cannot read {path}: there is no such file."
         raise MissingFile(msg) from error
@@ -58,9 +69,9 @@ def read_names(path: Path) -> list[str]:
         msg = f"cannot read {path} as text: {error}."
         raise InvalidFile(msg) from error
     if not text.lstrip().startswith("["):
-        return text.splitlines()
+        return [line.removesuffix("\r") for line in text.rstrip("\r\n").split("\n")]
     try:
-        found = json.loads(text)
+        found = strict_json(text)
     except (ValueError, RecursionError) as error:
         msg = f"{path} begins as a JSON list and is none: {error}."
         raise InvalidFile(msg) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 from vicinal._extras import needs
 from vicinal.artifacts import inspect as inspected
 from vicinal.cli.inputs import AsJson
+from vicinal.cli.printing import echo_json
 
 with needs("typer", "cli"):
     import typer
@@ -25,4 +25,7 @@ def inspect(
     Example: vicinal inspect model.vicinal
     """
     info = inspected(file)
-    typer.echo(json.dumps({**asdict(info), "path": str(info.path)}, indent=2) if as_json else str(info))
+    if as_json:
+        echo_json({**asdict(info), "path": str(info.path)})
+    else:
+        typer.echo(str(info))

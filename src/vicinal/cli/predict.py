@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Annotated
 
 from vicinal._extras import needs
 from vicinal.artifacts import open_predictor
-from vicinal.cli.inputs import AsJson, Renamed, Sources, opened
+from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, opened
+from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
 from vicinal.predicting import Wanted, predict_file
 
@@ -41,6 +41,8 @@ def predict(
 
     Example: vicinal predict model.vicinal test.parquet --out sets.parquet
     """
+    if out != "-":
+        check_out(out, model, *rows)
     info, predictor = open_predictor(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = opened(rows, rename, None)
@@ -57,8 +59,7 @@ def predict(
         )
     seconds = time.perf_counter() - started
     if as_json:
-        typer.echo(json.dumps({**asdict(done), "seconds": seconds}, indent=2), err=out == "-")
+        echo_json({**asdict(done), "seconds": seconds}, err=out == "-")
     elif out != "-":
-        before = f", {done.resumed} of them by an earlier run" if done.resumed else ""
-        mean = "" if done.rows == done.resumed else f", mean size {done.mean_size:.4g}"
-        typer.echo(f"{done.rows} rows{before}{mean}: {out} ({seconds:.1f} s)")
+        more = f"{done.resumed} of them by an earlier run" if done.resumed else f"mean size {done.mean_size:.4g}"
+        typer.echo(f"{done.rows} rows, {more}: {out} ({seconds:.1f} s)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 
 from vicinal._extras import needs
 from vicinal.artifacts import load
-from vicinal.cli.inputs import AsJson, Renamed, Sources, opened
+from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, opened
 from vicinal.cli.predict import Model, OtherCoverage
+from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, steps_bar
 from vicinal.errors import Incompatible, InvalidFile
 from vicinal.fingerprints import fingerprint
@@ -47,6 +47,7 @@ def report(
 
     Example: vicinal report model.vicinal test.npz --out report.html
     """
+    check_out(out, model, *rows, images, neighbor_images)
     predictor = load(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
     outputs, targets = opened(rows, rename, None, truth=True).whole()
@@ -68,10 +69,10 @@ def report(
             title=title,
             seed=seed,
         )
-    size = page.stat().st_size
-    typer.echo(
-        json.dumps({"report": str(page), "bytes": size}) if as_json else f"report: {page} (open it in a browser)"
-    )
+    if as_json:
+        echo_json({"report": str(page), "bytes": page.stat().st_size})
+    else:
+        typer.echo(f"report: {page} (open it in a browser)")
 
 
 def _pictures(path: Path | None) -> NDArray[Any] | None:

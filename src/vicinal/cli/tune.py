@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from vicinal._extras import needs
 from vicinal.artifacts import save_tuning
-from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, opened
+from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, opened
+from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
 from vicinal.codec.artifact import said_size
 from vicinal.fingerprints import fingerprint
@@ -53,6 +53,7 @@ def tune(
     Example: vicinal tune tuning.npz --coverage 0.9 --out tuned.vicinal
     """
     objective: Objective = MeanSize() if aim is Aim.SIZE else (DecileGap if aim is Aim.EVEN else ClassGap)(at_most)
+    check_out(out, *rows)
     outputs, targets = opened(rows, rename, class_names, truth=True).whole()
     values = known_targets(outputs, targets)
     found = tuned(
@@ -81,7 +82,7 @@ def tune(
             "file": str(out),
             "bytes": info.length,
         }
-        typer.echo(json.dumps(summary, indent=2))
+        echo_json(summary)
         return
     typer.echo(str(found))
     typer.echo(f"saved: {out} ({said_size(info.length)}); next: vicinal calibrate ROWS --tuned {out}")

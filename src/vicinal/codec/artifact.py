@@ -29,10 +29,11 @@ from vicinal._files import replacing
 from vicinal._version import __version__
 from vicinal.calibration import Guarantee
 from vicinal.calibration.kept import Kept
-from vicinal.codec.container import Column, parsed, read, write
+from vicinal.codec.container import Column, read, write
 from vicinal.codec.parts import Writer, fits, read_parts
 from vicinal.codec.tuned import read_tuning, write_tuning
 from vicinal.errors import CorruptArtifact, UnsupportedArtifact, VicinalError
+from vicinal.tables.files import one_line, printable, strict_json
 from vicinal.tuning import TuningReport
 
 FORMAT = 1
@@ -98,7 +99,8 @@ class ArtifactInfo:
             "model": self.model or "",
             "checksum": f"sha256:{self.checksum}",
         }
-        return "\n".join(f"{name:<15}{text}" for name, text in lines.items() if text)
+        # A file may hold anything as text: what a terminal would obey is not printed.
+        return "\n".join(f"{name:<15}{printable(text)}" for name, text in lines.items() if text)
 
 
 def save(path: str | Path, document: Document, precision: int | None = None) -> ArtifactInfo:
@@ -115,7 +117,7 @@ def load(path: str | Path) -> tuple[ArtifactInfo, Document]:
     """Read a file, whatever its format; `UnsupportedArtifact` or `CorruptArtifact` where that cannot be."""
     contents = read(path)
     try:
-        header = parsed(contents.header)
+        header = strict_json(contents.header)
         if not isinstance(header, dict):
             raise TypeError("its own header is not an object")  # noqa: TRY301
         number = header.get("format")
@@ -127,9 +129,9 @@ def load(path: str | Path) -> tuple[ArtifactInfo, Document]:
         layouts = {name: f"{array.dtype} {array.shape}" for name, array in contents.arrays.items()}
         return _info(Path(path), header, layouts, document, contents.checksum, contents.length), document
     except UnsupportedArtifact as error:
-        raise UnsupportedArtifact(f"{path}: {error}") from error
-    except (VicinalError, ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
-        raise CorruptArtifact(f"{path} is damaged: {error}") from error
+        raise UnsupportedArtifact(f"{path}: {one_line(error)}") from error
+    except (VicinalError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+        raise CorruptArtifact(f"{path} is damaged: {one_line(error)}") from error
 
 
 def _header(document: Document, writer: Writer) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal.errors import CorruptArtifact, Incompatible, MissingFile, UnsupportedArtifact
+from vicinal.tables.files import one_line, strict_json
 
 BEGIN = b'{"__metadata__":{"sha256":"'
 """How every header begins."""
@@ -124,8 +125,12 @@ def _blocks(text: bytes, columns: list[Column]) -> Iterator[bytes | memoryview]:
 
 def read(path: str | Path) -> Contents:
     """Check every byte of a file and return what it holds; nothing is parsed before the checksum agrees."""
+    place = Path(path).expanduser()
     try:
-        with Path(path).expanduser().open("rb") as file:
+        if place.exists() and not (place.is_file() or place.is_dir()):  # opening a pipe would wait for its writer
+            msg = f"cannot read {path}: it is not a regular file."
+            raise UnsupportedArtifact(msg)
+        with place.open("rb") as file:
             length = os.fstat(file.fileno()).st_size
             text = _checked(file, length, path)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
@@ -136,14 +141,15 @@ def read(path: str | Path) -> Contents:
         msg = f"cannot read {path}: {(error.strerror or str(error)).lower()}."
         raise UnsupportedArtifact(msg) from error
     try:
-        entries = parsed(text.decode())
+        entries = strict_json(text.decode())
         header = entries.pop("__metadata__")["vicinal"]
         raw = np.frombuffer(mapped, np.uint8)[8 + len(text) :]
         arrays = _arrays(entries, raw)
         if not isinstance(header, str):
             raise TypeError("its own header is not text")  # noqa: TRY301
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
-        msg = f"{path} is damaged: {_said(error)}."
+        lacks = "its header lacks or does not know " if isinstance(error, KeyError) else ""
+        msg = f"{path} is damaged: {lacks}{one_line(error).rstrip('.')}."
         raise CorruptArtifact(msg) from error
     return Contents(header, arrays, text[len(BEGIN) : len(BEGIN) + DIGITS].decode(), length)
 
@@ -171,34 +177,14 @@ def _checked(file: BinaryIO, length: int, path: str | Path) -> bytes:
     return text
 
 
-def parsed(text: str) -> Any:
-    """Return JSON strictly: no NaN, no name twice in an object."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            msg = "a name occurs twice in one object of its header"
-            raise ValueError(msg)
-        return found
-
-    def never(word: str) -> Any:
-        msg = f"{word} stands for a number in its header"
-        raise ValueError(msg)
-
-    return json.loads(text, object_pairs_hook=once, parse_constant=never)
-
-
 def _arrays(entries: dict[str, Any], raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
     """Return views of the bytes by name; refuse arrays that overlap, leave gaps, or are not as long as they say."""
     found, end = {}, 0
     for name, entry in sorted(entries.items(), key=lambda item: tuple(item[1]["data_offsets"])):
         start, stop = entry["data_offsets"]
         dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
-        whole = all(type(number) is int and 0 <= number < MOST_LENGTH for number in (start, stop, *shape))
-        size = dtype.itemsize
-        for number in shape:
-            size *= number
-        if not whole or len(shape) > 2 or start != end or stop - start != size or stop > len(raw):  # noqa: PLR2004
+        whole = len(shape) <= 2 and all(_is_length(number) for number in (start, stop, *shape))  # noqa: PLR2004
+        if not whole or start != end or stop > len(raw) or stop - start != math.prod(shape) * dtype.itemsize:
             msg = f"the array {name!r} does not lie where it should"
             raise ValueError(msg)
         found[name] = _view(raw[start:stop], dtype, shape, name)
@@ -209,6 +195,10 @@ def _arrays(entries: dict[str, Any], raw: NDArray[np.uint8]) -> dict[str, NDArra
     return found
 
 
+def _is_length(number: Any) -> bool:
+    return type(number) is int and 0 <= number < MOST_LENGTH
+
+
 def _view(raw: NDArray[np.uint8], dtype: np.dtype[Any], shape: list[int], name: str) -> NDArray[Any]:
     if dtype.kind == "b" and raw.size and raw.max() > 1:
         msg = f"the array {name!r} holds bytes that are neither true nor false"
@@ -216,10 +206,3 @@ def _view(raw: NDArray[np.uint8], dtype: np.dtype[Any], shape: list[int], name: 
     # Arrays that the arithmetic of this machine cannot read where they lie are copied.
     lies = raw if raw.ctypes.data % dtype.alignment == 0 else raw.copy()
     return lies.view(dtype).astype(dtype.newbyteorder("="), copy=False).reshape(shape)
-
-
-def _said(error: BaseException) -> str:
-    known = re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
-    if isinstance(error, KeyError):
-        return f"its header lacks or does not know {known[:80]}"
-    return known[:200] if known else type(error).__name__

@@ -10,6 +10,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -143,7 +144,7 @@ def lossless(rows: NDArray[Any], dtype: np.dtype[Any]) -> bool:
 def _kept_fields(part: Any) -> dict[str, Any]:
     """Return the fields to write; norms and the arithmetic of a reference are this machine's and found again."""
     if isinstance(part, Reference):
-        return {"rows": part.rows, "n": part.n}
+        return {"rows": part.rows, "n": part.n, "bits": part.bits}
     found = {one.name: getattr(part, one.name) for one in fields(part)}
     if isinstance(part, SplitReference):
         found["rows"] = part.without_rows().rows
@@ -152,10 +153,10 @@ def _kept_fields(part: Any) -> dict[str, Any]:
     return found
 
 
-def read_parts(entries: Any, arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
+def read_parts(entries: list[Any], arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
     """Return the parts of a list of entries, each made after those it refers to."""
     found: list[Any] = []
-    for place, entry in enumerate(_list(entries, "parts")):
+    for place, entry in enumerate(entries):
         name, given = _entry(entry, place)
         values = {key: _value(value, found, arrays) for key, value in given.items()}
         found.append(_made(name, values))
@@ -196,7 +197,7 @@ def _made(name: str, values: dict[str, Any]) -> Any:
     if name == "Reference":
         return _reference(values)
     kind = PARTS[name]
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     expected = {one.name for one in fields(kind)}
     if set(values) != expected:
         msg = f"{name} must have the fields {sorted(expected)}; got {[str(key)[:MOST_TEXT] for key in values]}."
@@ -205,6 +206,9 @@ def _made(name: str, values: dict[str, Any]) -> Any:
     if wrong is not None:
         msg = f"{name}.{wrong} is of another type: {type(values[wrong]).__name__}."
         raise CorruptArtifact(msg)
+    if kind is Chained and any(isinstance(part, Chained) for part in values["parts"]):
+        msg = "Chained must be written flat."  # or a short file could ask for endless work
+        raise CorruptArtifact(msg)
     try:
         return kind(**values)
     except (VicinalError, ValueError, TypeError, OverflowError) as error:
@@ -212,16 +216,21 @@ def _made(name: str, values: dict[str, Any]) -> Any:
         raise CorruptArtifact(msg) from error
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def _reference(values: dict[str, Any]) -> Reference:
-    rows, n = values.get("rows"), values.get("n")
-    if set(values) != {"rows", "n"} or not fits(rows, NDArray[np.floating]) or type(n) is not int:
-        msg = "Reference must have rows of real numbers, and their number n."
+    rows, n, bits = (values.get(name) for name in ("rows", "n", "bits"))
+    if len(values) != 3 or not fits(rows, NDArray[np.floating]) or type(n) is not int or type(bits) is not int:  # noqa: PLR2004
+        msg = "Reference must have rows of real numbers, their number n, and the bits they are compared in."
         raise CorruptArtifact(msg)
     if not (n > 0 and rows.ndim == 2 and rows.shape[1] > 0):  # type: ignore[union-attr]  # noqa: PLR2004
         msg = "Reference must have at least one row with a column."
         raise CorruptArtifact(msg)
     try:
-        return Reference.restored(rows, n)  # type: ignore[arg-type]
+        return Reference.restored(rows, n, bits)  # type: ignore[arg-type]
     except VicinalError as error:
         msg = f"Reference cannot be as it is written: {error}"
         raise CorruptArtifact(msg) from error
@@ -248,10 +257,3 @@ def fits(value: Any, hint: Any) -> bool:
     if hint in (int, bool, str, type(None)):
         return type(value) is hint
     return isinstance(hint, type) and is_dataclass(value) and isinstance(value, hint)
-
-
-def _list(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        msg = f"{name} must be a list."
-        raise CorruptArtifact(msg)
-    return value

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from vicinal._arrays import Floats, Ints, Reals, check_finite, positive
 from vicinal._threads import over_chunks
-from vicinal.errors import CorruptArtifact, InvalidValue
+from vicinal.errors import CorruptArtifact, InvalidLevel, InvalidValue
 from vicinal.kernels.distances import Panel, squared_norms
 from vicinal.kernels.ranks import Rule, listed_neighbors
 
@@ -36,6 +36,10 @@ DIRECT_WIDTH = 24
 
 MOST_QUERIES = 4096
 """Queries in one panel; fewer cost time, since BLAS threads go on spinning for a while after every product."""
+
+
+MOST_MEGABYTES = 1e9
+"""More than any machine has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +62,26 @@ class Reference:
             padded[start : start + len(some)] = representations[some]
         return cls(padded, _norms(padded), len(order), multiplied)
 
+    @property
+    def bits(self) -> int:
+        """Bits of the floats that rows are compared in."""
+        return 8 * self.rows.dtype.itemsize
+
     @classmethod
-    def restored(cls, rows: Reals, n: int) -> Reference:
-        """Take n padded rows as they lie, where this machine reckons with their type; otherwise a copy in its own."""
+    def restored(cls, rows: Reals, n: int, bits: int) -> Reference:
+        """Take n padded rows as they lie, where they are compared in the type they have; otherwise a copy.
+
+        Rows may be stored in fewer than the `bits` they were compared in, which then still count: rounding the rows
+        they are compared with to fewer would change distances.
+        """
+        if bits not in (32, 64):
+            msg = f"rows must be compared in 32 or 64 bits; got {bits}."
+            raise CorruptArtifact(msg)
         if len(rows) != len(_zero_tiles(n, 0, np.dtype("<f4"), TILE)) or rows[n:].any():
             msg = f"rows must be {n}, filled up with zeros to a multiple of {TILE}; got shape {rows.shape}."
             raise CorruptArtifact(msg)
         check_finite(rows, "rows")
-        dtype, multiplied = _arithmetic_for(rows.dtype, rows.shape[1])
+        dtype, multiplied = _arithmetic_for(np.dtype(f"<f{bits // 8}"), rows.shape[1])
         taken = rows.astype(dtype, copy=False)
         return cls(taken, _norms(taken), n, multiplied)
 
@@ -93,7 +109,8 @@ class ExactSearch:
     megabytes: float = 64.0
 
     def __post_init__(self) -> None:
-        positive("megabytes", self.megabytes)
+        if positive("megabytes", self.megabytes) > MOST_MEGABYTES:
+            raise InvalidLevel("megabytes", self.megabytes, f"at most {MOST_MEGABYTES:g}")
 
     def panels(
         self, reference: Reference, queries: Reals, *, progress: str | None = None
@@ -214,7 +231,7 @@ def _norms(rows: Reals) -> Floats:
     if len(out) and not out.max() <= most:
         msg = (
             f"representations must be short enough for distances in {rows.dtype}: squared length at most {most:.3g}; "
-            f"row {int(out.argmax())} of a block has {out.max():.3g}. Scale them down."
+            f"one has {out.max():.3g}. Scale them down."
         )
         raise InvalidValue(msg)
     return out

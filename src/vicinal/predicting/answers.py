@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,14 +49,18 @@ class Answers:
         return len(self.regions)
 
 
-def check_wanted(predictor: SetPredictor | IntervalPredictor, wanted: Wanted) -> None:
-    """Refuse what a predictor cannot say."""
+def fitting(predictor: SetPredictor | IntervalPredictor, wanted: Wanted | None) -> Wanted:
+    """Return what is asked for, neighbors no more than there are rows; refuse what a predictor cannot say."""
+    if wanted is None:
+        return Wanted()
     if wanted.p_values and not isinstance(predictor, SetPredictor):
         msg = "p-values are of labels; a regression has no list of them."
         raise Incompatible(msg)
     if wanted.neighbors and not predictor.calibration.width:
         msg = "this predictor has no neighborhood, so there are no neighbors to list."
         raise Incompatible(msg)
+    rows = predictor.calibration.reference_rows()
+    return wanted if rows is None else replace(wanted, neighbors=min(wanted.neighbors, len(rows)))
 
 
 def answered(

@@ -1,4 +1,4 @@
-"""Answers for a file of rows with known targets, measured: sets stay in memory as bits, outputs do not."""
+"""Answers for a file of rows with known targets, measured: sets stay in memory as booleans, outputs do not."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ def evaluate_file(
 
     Rows that the predictor was calibrated on are refused: their coverage says nothing about others.
     """
-    regions: list[PredictionSets | PredictionIntervals] = []
-    truth, tables, seen, done = [], [], Fingerprint(), 0
-    for outputs, targets in rows.chunks(chunk_rows(predictor)):
-        regions.append(answered(predictor, outputs, done).regions)
-        values = known_targets(outputs, targets, predictor)
-        truth.append(values)
-        seen.add(outputs, values)
+    truth, tables, seen = [], [], Fingerprint()
+
+    def work(first: int, outputs: ModelOutputs, targets: object) -> PredictionSets | PredictionIntervals:
+        found = answered(predictor, outputs, first).regions
+        truth.append(known_targets(outputs, targets, predictor))
+        seen.add(outputs, truth[-1])
         if slab:
             tables.append(_table(outputs))
-        done += len(outputs)
         if advance is not None:
-            advance(done)
+            advance(first + len(outputs))
+        return found
+
+    regions = list(rows.each(work, chunk_rows(rows)))
     if predictor.data == str(seen):
         msg = f"{rows.table.name} holds the rows the predictor was calibrated on; evaluate on other rows."
         raise Incompatible(msg)

@@ -1,41 +1,31 @@
-"""A prediction job: a file of rows in, a file of answers out, in bounded memory, and resumed where it was interrupted.
-
-Beside the output stands a folder `NAME.parts` while the job runs: `job.json` says what is predicted with what, and each
-part is written whole or not at all. When all parts are there they are joined, and the folder goes.
-"""
+"""A prediction job: a file of rows in, a file of answers out, in bounded memory, resumed where it was interrupted."""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vicinal._files import replacing
+from vicinal._files import replacing, same_file
 from vicinal._version import __version__
-from vicinal.errors import CannotWrite, InvalidFile
-from vicinal.predicting.answers import Wanted, answered, check_wanted
+from vicinal.errors import CannotWrite, InvalidFile, InvalidLevel
+from vicinal.outputs import ModelOutputs
+from vicinal.predicting.answers import Answers, Wanted, answered, fitting
+from vicinal.predicting.parts import parts_of
 from vicinal.predicting.sinks import JsonLines, Sink, sink_for
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.quantiles import exact_coverage
-from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.regions import PredictionSets
 from vicinal.tables.rows import Rows
 
 CHUNK_ENTRIES = 2**22
-"""Outputs and representations of a chunk of rows: 16 MB in float32, and a few times that while it is worked on."""
+"""Numbers read and answered for a chunk of rows: 16 MB in float32, and a few times that while it is worked on."""
 
-MOST_ROWS = 2**16
-"""Rows of a chunk at most."""
-
-PART = re.compile(r"[0-9]{6}-[0-9]+\.[a-z]+")
-"""The name of a part: its place and its rows."""
+LEAST_ROWS, MOST_ROWS = 2**6, 2**16
+"""Rows of a chunk."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +38,13 @@ class Done:
     mean_size: float  # labels in a set or length of an interval, over the rows of this run; NaN where there were none
 
 
-def chunk_rows(predictor: SetPredictor | IntervalPredictor) -> int:
-    """Return how many rows are taken at a time: a function of the job, not of the machine, so that output is too.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import vicinal as vc
-    >>> outputs = vc.ModelOutputs.from_logits(np.eye(100), np.eye(100))
-    >>> chunk_rows(vc.calibrate(outputs, np.arange(100), 0.9, localizer=vc.Uniform(5)))
-    20480
-    """
-    entries = (predictor.n_classes if isinstance(predictor, SetPredictor) else 4) + (predictor.calibration.width or 0)
-    return min(MOST_ROWS, max(1024, CHUNK_ENTRIES // entries // 4096 * 4096))
+def chunk_rows(rows: Rows, wanted: Wanted | None = None) -> int:
+    """Return how many rows are taken at a time: a function of the job, not of the machine, so that output is too."""
+    entries = rows.width
+    if wanted is not None:
+        entries += 2 * rows.width * wanted.p_values + 6 * wanted.neighbors
+    fitting = max(1, CHUNK_ENTRIES // max(1, entries))
+    return min(MOST_ROWS, max(LEAST_ROWS, 1 << (fitting.bit_length() - 1)))
 
 
 def predict_file(
@@ -76,60 +60,63 @@ def predict_file(
     """Predict every row of a file and write the answers to another, .parquet, .npz or .jsonl, or "-" for lines.
 
     Nothing but a chunk of rows is in memory. With `resume`, the parts that an interrupted run of the same job has left
-    are kept. `model` tells one saved predictor from another: its checksum. `advance` is told the rows done.
+    are kept; `model`, the checksum of the saved predictor, then tells it from others. `advance` is told the rows done.
     """
-    asked, sink = Wanted() if wanted is None else wanted, sink_for(str(out))
-    check_wanted(predictor, asked)
+    asked, sink = fitting(predictor, wanted), sink_for(str(out))
     tell = advance or (lambda _: None)
     if str(out) == "-":
         return _streamed(predictor, rows, asked, sys.stdout.buffer, tell)
+    given = rows.table.identity()
+    if any(same_file(path, out) for path in (given["path"] if isinstance(given["path"], list) else [given["path"]])):
+        msg = f"cannot write {out}: it is the input itself. Name another file."
+        raise CannotWrite(msg)
     job: dict[str, Any] = {
         "vicinal": __version__,
         "model": model,
         "coverage": str(exact_coverage(predictor.coverage)),
-        "input": rows.table.identity(),
+        "input": given,
         "columns": dict(rows.columns),
-        "rows_per_part": chunk_rows(predictor),
+        "rows_per_part": chunk_rows(rows, asked),
         "wanted": asdict(asked),
         "output": Path(out).suffix.lower(),
     }
-    if resume and job["input"].get("path") == "-":
+    if resume:
+        _check_resumable(job)
+    return _predicted(predictor, rows, Path(out), sink, job, tell, asked, resume=resume)
+
+
+def _check_resumable(job: dict[str, Any]) -> None:
+    if job["input"]["path"] == "-":
         msg = "standard input cannot be read a second time, so a run on it cannot be resumed; name a file."
         raise InvalidFile(msg)
-    with _parts_folder(Path(out), job, resume=resume) as folder:
-        return _predicted(predictor, rows, Path(out), asked, sink, job, folder, tell)
+    if not job["model"]:
+        raise InvalidLevel("model", job["model"], "the checksum of the saved predictor, to resume with the same")
 
 
 def _predicted(
     predictor: SetPredictor | IntervalPredictor,
     rows: Rows,
     out: Path,
-    wanted: Wanted,
     sink: Sink,
     job: dict[str, Any],
-    folder: Path,
     tell: Callable[[int], object],
+    wanted: Wanted,
+    *,
+    resume: bool,
 ) -> Done:
-    """Write the parts that are missing, join them all, and remove the folder."""
-    parts = _whole_parts(folder)
-    step, suffix = job["rows_per_part"], job["output"]
-    done = resumed = sum(map(_rows_of, parts))
-    tell(done)
-    total = 0.0
-    for outputs, _ in _remaining(rows, step, done):
-        found = answered(predictor, outputs, done, wanted)
-        part = folder / f"{len(parts):06d}-{len(found)}{suffix}"
-        with replacing(part) as file:
-            sink.write(found, file)
-        parts.append(part)
-        done += len(found)
-        total += _size(found.regions)
+    """Write the parts that are missing, join them all, and remove them."""
+    with parts_of(out, job, resume=resume) as parts:
+        done = resumed = parts.rows
         tell(done)
-    with replacing(out) as file:
-        sink.join(parts, {name: job[name] for name in ("vicinal", "model", "coverage")}, file)
-    # What says that parts are there goes first: parts without it are begun anew.
-    (folder / "job.json").unlink()
-    shutil.rmtree(folder)
+        total = 0.0
+        for found in _answers(predictor, rows, job["rows_per_part"], done, wanted):
+            parts.add(len(found), lambda file, found=found: sink.write(found, file))  # type: ignore[misc]
+            done += len(found)
+            total += _size(found)
+            tell(done)
+        with replacing(out) as file:
+            sink.join(parts.paths, {name: job[name] for name in ("vicinal", "model", "coverage")}, file)
+        parts.clear()
     return Done(done, resumed, str(out), total / (done - resumed) if done > resumed else float("nan"))
 
 
@@ -142,8 +129,7 @@ def _streamed(
 ) -> Done:
     """Write lines as they come; there is nothing to resume."""
     sink, done, total = JsonLines(), 0, 0.0
-    for outputs, _ in rows.chunks(chunk_rows(predictor)):
-        found = answered(predictor, outputs, done, wanted)
+    for found in _answers(predictor, rows, chunk_rows(rows, wanted), 0, wanted):
         try:
             sink.write(found, file)
             file.flush()
@@ -151,78 +137,24 @@ def _streamed(
             os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
             break
         done += len(found)
-        total += _size(found.regions)
+        total += _size(found)
         tell(done)
     return Done(done, 0, "-", total / done if done else float("nan"))
 
 
-@contextmanager
-def _parts_folder(out: Path, job: dict[str, Any], *, resume: bool) -> Iterator[Path]:
-    """Hold the folder of parts for this process alone: that of an interrupted run, or an empty one."""
-    if out.is_dir():
-        msg = f"cannot write {out}: it is a folder; name a file."
-        raise CannotWrite(msg)
-    folder = out.with_name(f"{out.name}.parts")
-    said = folder / "job.json"
-    with _locked(folder, out):
-        if not (resume and _same_job(said, job)):
-            for left in folder.iterdir():
-                left.unlink()
-            with replacing(said) as file:
-                file.write(json.dumps(job, indent=2).encode())
-        yield folder
+def _answers(
+    predictor: SetPredictor | IntervalPredictor, rows: Rows, step: int, start: int, wanted: Wanted
+) -> Iterator[Answers]:
+    """Yield the answers for the rows from `start` on, `step` rows at a time."""
+    if start and rows.table.n_rows == start:
+        return
+
+    def work(first: int, outputs: ModelOutputs, _: object) -> Answers:
+        return answered(predictor, outputs, first, wanted)
+
+    yield from rows.each(work, step, start)
 
 
-@contextmanager
-def _locked(folder: Path, out: Path) -> Iterator[None]:
-    """Make a folder and keep other processes out of it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        msg = f"cannot write {folder}: {(error.strerror or str(error)).lower()}."
-        raise CannotWrite(msg) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        msg = f"cannot write {out}: another process is predicting to it."
-        raise CannotWrite(msg) from None
-    finally:
-        os.close(handle)
-
-
-def _same_job(said: Path, job: dict[str, Any]) -> bool:
-    """Return whether there is something to resume; refuse where it is something else."""
-    if not said.exists():
-        return False
-    before = json.loads(said.read_bytes())
-    changed = [name for name in job if before.get(name) != json.loads(json.dumps(job[name]))]
-    if changed:
-        what = {"input": "the input file", "model": "the model", "wanted": "what was asked for"}
-        msg = (
-            f"{said.parent} is of another run: {', '.join(what.get(name, name) for name in changed)} differed. "
-            "Run without resuming to begin anew."
-        )
-        raise InvalidFile(msg)
-    return True
-
-
-def _whole_parts(folder: Path) -> list[Path]:
-    """Return the parts that are there, up to the first that is missing."""
-    parts = sorted(path for path in folder.iterdir() if PART.fullmatch(path.name))
-    return [path for place, path in enumerate(parts) if int(path.name[:6]) == place]
-
-
-def _rows_of(part: Path) -> int:
-    """Return how many rows a part holds, as its name says."""
-    return int(part.stem.split("-")[1])
-
-
-def _remaining(rows: Rows, step: int, done: int) -> Iterator[tuple[Any, Any]]:
-    if done == 0 or rows.table.n_rows != done:
-        yield from rows.chunks(step, done)
-
-
-def _size(regions: PredictionSets | PredictionIntervals) -> float:
+def _size(answers: Answers) -> float:
+    regions = answers.regions
     return float((regions.sizes if isinstance(regions, PredictionSets) else regions.lengths).sum())

@@ -24,6 +24,7 @@ from vicinal.errors import InvalidFile
 from vicinal.predicting.answers import Answers
 from vicinal.predicting.columns import Lists, named
 from vicinal.regions import PredictionSets
+from vicinal.tables.arrays import read_header
 
 SUFFIXES = (".parquet", ".npz", ".jsonl")
 """What an output file may be called."""
@@ -128,10 +129,13 @@ def _plain(column: NDArray[Any] | Lists) -> list[Any]:
     values: list[Any] = column.tolist()
     if column.dtype.kind != "f" or np.isfinite(column).all():
         return values
-    return [[_number(one) for one in row] for row in values] if column.ndim > 1 else [_number(one) for one in values]
+    if column.ndim > 1:
+        return [[json_number(one) for one in row] for row in values]
+    return [json_number(one) for one in values]
 
 
-def _number(value: float) -> float | str | None:
+def json_number(value: float) -> float | str | None:
+    """Return a number as JSON can say it: infinities as text, NaN as null."""
     if math.isfinite(value):
         return value
     return None if math.isnan(value) else "inf" if value > 0 else "-inf"
@@ -150,9 +154,14 @@ def _arrow(column: NDArray[Any] | Lists) -> Any:
 
 
 def _layouts(part: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """Return shape and type of each array of a part."""
-    with np.load(part, allow_pickle=False) as stored:
-        return {name: (stored[name].shape, stored[name].dtype) for name in stored.files}
+    """Return shape and type of each array of a part, from their headers."""
+    found = {}
+    with zipfile.ZipFile(part) as archive:
+        for info in archive.infolist():
+            with archive.open(info) as stream:
+                header = read_header(stream, info.filename)
+            found[info.filename.removesuffix(".npy")] = (header.shape, header.dtype)
+    return found
 
 
 def _pieces(parts: Sequence[Path], name: str) -> Iterator[NDArray[Any]]:

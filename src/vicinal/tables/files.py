@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,11 @@ BOMB_RATIO = 50
 STANDARD_INPUT = "-"
 LAST_CHARACTER = 0x10FFFF
 SURROGATES = (0xD800, 0xDFFF)
-KNOWN = ("logits", "probabilities", "predictions", "lower", "upper", "representations", "labels", "targets", "row_ids")
-"""Names whose number of rows is the number of rows of a table, the first that is there."""
+KNOWN = (
+    *("logits", "probabilities", "predictions", "lower", "upper", "scales"),
+    *("representations", "labels", "targets", "row_ids", "uniforms"),
+)
+"""Every column that means something; the first that is there says the number of rows of a table."""
 
 NAMED = 20
 EXPECTED = "a .npz, .parquet or .jsonl file, - for JSON lines from standard input, or name=file.npy for each column"
@@ -35,17 +39,45 @@ def shown(path: str | PathLike[str]) -> str:
     return text if text.isprintable() else repr(text)
 
 
+def printable(text: str) -> str:
+    """Return a text without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def one_line(error: object) -> str:
     """Return what an error or another thing says of itself, on one line and not too long."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    text = "".join(letter if letter.isprintable() else "?" for letter in text)
+    text = printable(" ".join(str(error).split()) or type(error).__name__)
     return text if len(text) <= 300 else f"{text[:300]}..."  # noqa: PLR2004
+
+
+def strict_json(text: str) -> Any:
+    """Parse JSON as it is meant: it has no NaN and no infinities, and a name twice in an object would hide a value.
+
+    Examples
+    --------
+    >>> strict_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
+
+
+def _no_constant(text: str) -> NoReturn:
+    msg = f"JSON has no {text}"
+    raise ValueError(msg)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "a name comes twice in one object"
+        raise ValueError(msg)
+    return found
 
 
 def listed(names: Sequence[str]) -> str:
     """Return names as they are put in a message: the first of them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return (", ".join(repr(name[:100]) for name in names[:NAMED]) or "none") + more
+    return (", ".join(shown(name[:100]) for name in names[:NAMED]) or "none") + more
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from vicinal.tables.files import (
     one_line,
     reading,
     shown,
+    strict_json,
 )
 
 MAX_LINE = 16 << 20
@@ -54,10 +54,13 @@ class JsonLinesTable(Table):
     def open(cls, source: str | PathLike[str]) -> Self:
         """Look at the first line of a file, or of standard input for "-"."""
         if source == STANDARD_INPUT:
+            if sys.stdin is None:
+                msg = "standard input is closed; name a file."
+                raise InvalidFile(msg)
             lines = _lines(sys.stdin.buffer, "standard input")
             first = _first(lines, "standard input")
             return cls(None, tuple(_object(first, "standard input")), [chain([first], lines)])
-        path = Path(source)
+        path = Path(source).expanduser()
         check_file(path)
         with reading(shown(path)), path.open("rb") as stream:
             first = _first(_lines(stream, shown(path)), shown(path))
@@ -204,9 +207,9 @@ def _first(lines: Iterator[Line], name: str) -> Line:
 
 
 def _object(line: Line, name: str) -> dict[str, Any]:
-    """Parse one line; JSON has no NaN and no infinities, and a key that comes twice would hide a value."""
+    """Parse one line, which must be an object."""
     try:
-        found = json.loads(line[1].decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_each_once)
+        found = strict_json(line[1].decode("utf-8"))
     except RecursionError as error:
         msg = f"{_place(name, line[0])} is nested too deeply; expected an object of numbers, texts and lists."
         raise InvalidFile(msg) from error
@@ -219,17 +222,4 @@ def _object(line: Line, name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         msg = f'{_place(name, line[0])} must be an object such as {{"logits": [0.1, 2.3]}}; got {_described(found)}.'
         raise InvalidFile(msg)
-    return found
-
-
-def _no_constant(text: str) -> NoReturn:
-    msg = f"it has no {text}"
-    raise ValueError(msg)
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        msg = "a key comes twice"
-        raise ValueError(msg)
     return found

@@ -36,7 +36,7 @@ def _open_one(source: str) -> Table:
 
     if source == STANDARD_INPUT:
         return JsonLinesTable.open(source)
-    path, suffix = Path(source), _suffix(source)
+    path, suffix = Path(source).expanduser(), _suffix(source)
     _, equals, rest = source.partition("=")
     if equals and suffix in OPENERS and not path.exists():
         msg = f"name=file takes .npy files only; a {suffix} file names its own columns: give {shown(rest)} alone."
@@ -65,8 +65,8 @@ def _open_arrays(sources: Sequence[str]) -> Table:
         if name in files:
             msg = f"each column must come once; {name!r} is both {shown(files[name])} and {shown(file)}."
             raise InvalidFile(msg)
-        files[name] = file
-        check_file(Path(file))
+        files[name] = str(Path(file).expanduser())
+        check_file(Path(files[name]))
     return NpyTable.open(files)
 
 

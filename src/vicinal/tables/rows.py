@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from vicinal.errors import InvalidFile, VicinalError
 from vicinal.outputs import ModelOutputs
 from vicinal.tables.base import Columns, Table
+from vicinal.tables.files import KNOWN, STANDARD_INPUT, listed
 
 OUTPUTS = {
     "logits": ("logits",),
@@ -28,8 +32,16 @@ CLASSIFIED = ("representations", "row_ids", "uniforms")
 TARGETS = ("labels", "targets")
 """Columns with the truth."""
 
-KNOWN = tuple(dict.fromkeys([*sum(OUTPUTS.values(), ()), *CLASSIFIED, "scales", *TARGETS]))
-"""Every column that means something."""
+GUESSED_WIDTH = 2**12
+"""Numbers in a row that cannot be looked at before it is read."""
+
+MOST_ROWS = 2**31
+"""More rows than can be in memory."""
+
+ROW = re.compile(r"\brow ([0-9]+)\b")
+"""A row number in a message."""
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -42,19 +54,29 @@ class Rows:
     truth: str | None
     class_names: Sequence[str] | None
 
-    def chunks(self, rows: int, start: int = 0) -> Iterator[tuple[ModelOutputs, NDArray[Any] | None]]:
-        """Yield outputs and targets of `rows` rows at a time, from row `start` on."""
-        wanted = [*self.columns.values(), *([] if self.truth is None else [self.truth])]
+    @cached_property
+    def width(self) -> int:
+        """Numbers in a row, as its first row says; of standard input, which is read once, a guess."""
+        if self.table.identity()["path"] == STANDARD_INPUT:
+            return GUESSED_WIDTH
+        with closing(self.table.chunks(list(dict.fromkeys(self.columns.values())), 1)) as chunks:  # type: ignore[type-var]
+            first = next(chunks, {})
+        return sum(column.shape[1] if column.ndim > 1 else 1 for column in first.values())
+
+    def each(
+        self, work: Callable[[int, ModelOutputs, NDArray[Any] | None], Result], rows: int, start: int = 0
+    ) -> Iterator[Result]:
+        """Yield `work(first row, outputs, targets)` for `rows` rows at a time, from row `start` on.
+
+        Whatever is refused on the way is said with the name of the table, and with row numbers of the whole of it.
+        """
+        wanted = list(dict.fromkeys([*self.columns.values(), *([] if self.truth is None else [self.truth])]))
         first = start
         for chunk in self.table.chunks(wanted, rows, start):
-            count = len(chunk[wanted[0]])
-            try:
-                yield self._outputs(chunk), None if self.truth is None else chunk[self.truth]
-            except VicinalError as error:
-                where = f"rows {first} to {first + count - 1}, counted from {first}" if first else "its rows"
-                msg = f"{self.table.name}, {where}: {error}"
-                raise InvalidFile(msg) from error
-            first += count
+            with self._placed(first):
+                found = work(first, self._outputs(chunk), None if self.truth is None else chunk[self.truth])
+            yield found
+            first += len(chunk[wanted[0]])
         if first == start == 0:
             msg = f"{self.table.name} must have at least one row; it has none."
             raise InvalidFile(msg)
@@ -62,9 +84,17 @@ class Rows:
     def whole(self) -> tuple[ModelOutputs, NDArray[Any] | None]:
         """Return outputs and targets of all rows at once."""
         most = self.table.n_rows
-        if most is not None:
-            return next(self.chunks(max(most, 1)))
-        return next(self.chunks(2**31))
+        return next(self.each(lambda _, outputs, truth: (outputs, truth), MOST_ROWS if most is None else max(most, 1)))
+
+    @contextmanager
+    def _placed(self, first: int) -> Iterator[None]:
+        """Say where in the table something was refused."""
+        try:
+            yield
+        except VicinalError as error:
+            said = ROW.sub(lambda found: f"row {int(found[1]) + first}", str(error))
+            msg = f"{self.table.name}: {said}"
+            raise InvalidFile(msg) from error
 
     def _outputs(self, chunk: Columns) -> ModelOutputs:
         found: dict[str, Any] = {meaning: chunk[name] for meaning, name in self.columns.items()}
@@ -118,7 +148,7 @@ def _called(table: Table, names: Mapping[str, str]) -> dict[str, str]:
             msg = f"{meaning!r} is no column that means something; known: {', '.join(KNOWN)}."
             raise InvalidFile(msg)
         if name not in table.columns:
-            msg = f"{table.name} has no column {name!r} for {meaning}; it has {_listed(table.columns)}."
+            msg = f"{table.name} has no column {name!r} for {meaning}; it has {listed(table.columns)}."
             raise InvalidFile(msg)
         found[meaning] = name
     return found
@@ -131,9 +161,4 @@ def _has(table: Table, called: Mapping[str, str], wanted: Sequence[str]) -> str:
         return f"it has {' and '.join(several)}. Leave out all but one."
     near = [(close[0], name) for name in wanted if (close := get_close_matches(name, table.columns, 1))]
     example = "=".join(reversed(near[0])) if near else f"{wanted[0]}=COLUMN"
-    return f"it has {_listed(table.columns)}. Rename a column, or on the command line add --rename {example}."
-
-
-def _listed(columns: Sequence[str], shown: int = 12) -> str:
-    more = f" and {len(columns) - shown} more" if len(columns) > shown else ""
-    return (", ".join(columns[:shown]) + more) if columns else "no columns"
+    return f"it has {listed(table.columns)}. Rename a column, or on the command line add --rename {example}."

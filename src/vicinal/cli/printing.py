@@ -1,0 +1,26 @@
+"""JSON on standard output, for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from vicinal._extras import needs
+from vicinal.predicting.sinks import json_number
+
+with needs("typer", "cli"):
+    import typer
+
+
+def echo_json(value: Any, *, err: bool = False) -> None:
+    """Print a value as JSON that any reader takes: infinities are the texts "inf" and "-inf", NaN is null."""
+    typer.echo(json.dumps(_plain(value), indent=2, allow_nan=False), err=err)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return json_number(value) if isinstance(value, float) and not math.isfinite(value) else value
