@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from vicinal.calibration import Calibration, Method
 from vicinal.codec.artifact import ArtifactInfo, Document
@@ -17,22 +17,29 @@ from vicinal.errors import CorruptArtifact, Incompatible, UnsupportedArtifact, V
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
 from vicinal.outputs import as_class_names
-from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
 from vicinal.quantiles import read_coverage
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.tables.files import one_line
 from vicinal.tuning import TuningReport
 
+Kind = TypeVar("Kind", SetPredictor, IntervalPredictor)
+
 MOST_CLASSES = 2**31
 """Classes that no model has."""
 
 
-def load(path: str | Path, *, progress: bool = False) -> SetPredictor | IntervalPredictor:
+@overload
+def load(path: str | Path, kind: None = ..., *, progress: bool = ...) -> SetPredictor | IntervalPredictor: ...
+@overload
+def load(path: str | Path, kind: type[Kind], *, progress: bool = ...) -> Kind: ...
+def load(path: str | Path, kind: type[Predictor] | None = None, *, progress: bool = False) -> Predictor:
     """Return the predictor that was saved to a file; its large arrays stay in the file and are read where they lie.
 
     Every byte is checked first. Where this machine computes distances with other last bits than the one that saved it
     (another processor or BLAS), methods that rank the rows they keep are calibrated anew on them, which `progress`
-    shows; scores stay as they were.
+    shows; scores stay as they were. `kind`, `SetPredictor` or `IntervalPredictor`, says which is expected: another is
+    refused, and type checkers know.
 
     Examples
     --------
@@ -41,7 +48,11 @@ def load(path: str | Path, *, progress: bool = False) -> SetPredictor | Interval
     ...
     vicinal.errors.MissingFile: cannot read no.vicinal: there is no such file.
     """
-    return open_predictor(path, progress=progress)[1]
+    _, found = open_predictor(path, progress=progress)
+    if kind is not None and not isinstance(found, kind):
+        msg = f"{path} holds a {type(found).__name__}; a {kind.__name__} was asked for."
+        raise Incompatible(msg)
+    return found
 
 
 def open_predictor(

@@ -269,6 +269,13 @@ def test_a_machine_with_another_arithmetic_calibrates_anew(tmp_path, monkeypatch
         assert anew == method.ranks_reference
 
 
+def test_another_kind_than_expected_is_refused(tmp_path):
+    vc.calibrate(ROWS, TARGETS, 0.8, method=vc.Split()).save(tmp_path / "a.vicinal")
+    assert isinstance(vc.load(tmp_path / "a.vicinal", vc.SetPredictor), vc.SetPredictor)
+    with pytest.raises(vc.Incompatible, match="holds a SetPredictor; a IntervalPredictor was asked for"):
+        vc.load(tmp_path / "a.vicinal", vc.IntervalPredictor)
+
+
 def test_a_part_of_ones_own_is_refused(tmp_path):
     class Mine(vc.LAC):
         pass

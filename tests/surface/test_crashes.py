@@ -168,6 +168,20 @@ def test_resuming_something_else_is_refused(folder, tmp_path):
     assert not parts.exists()
 
 
+def test_interrupted_by_hand_it_says_how_to_go_on(folder, tmp_path):
+    out, parts = tmp_path / "a.jsonl", tmp_path / "a.jsonl.parts"
+    arguments = command("predict", folder / "one.vicinal", folder / "test.npz", "--out", out)
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        while not whole_parts(parts) and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    if process.returncode != 0:  # else it was quicker
+        assert process.returncode == 130
+        assert said == "vicinal: interrupted; the same command with --resume goes on.\n"
+        assert whole_parts(parts) >= 1
+
+
 def limited(size):
     """Return what makes every file of a child end at a size, as a full disk does."""
 

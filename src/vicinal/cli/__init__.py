@@ -7,10 +7,8 @@ import os
 import sys
 import traceback
 
+from vicinal.cli.codes import BUG, DAMAGED, INTERRUPTED, OK, UNWRITTEN, WRONG, Interrupted
 from vicinal.errors import CannotWrite, CorruptArtifact, MissingExtra, UnsupportedArtifact, VicinalError
-
-OK, BUG, WRONG, DAMAGED, UNWRITTEN, INTERRUPTED = 0, 1, 2, 3, 4, 130
-"""Exit codes: done; a bug; something given is wrong; a saved file cannot be read, or one written; interrupted."""
 
 FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 """What the system says where there is no room."""
@@ -30,8 +28,8 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = OK
-    except KeyboardInterrupt:
-        code = _said("interrupted.", INTERRUPTED)
+    except (KeyboardInterrupt, Interrupted) as error:
+        code = _said(str(error) or "interrupted.", INTERRUPTED)
     except MissingExtra as error:
         code = _said(error, BUG)
     except (UnsupportedArtifact, CorruptArtifact) as error:

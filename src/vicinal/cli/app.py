@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import vicinal
 from vicinal._extras import needs
+from vicinal.cli.codes import INTERRUPTED, OK
 
 with needs("rich", "cli"):
     import rich
@@ -46,8 +47,10 @@ def run() -> int:
     except ClickException as error:
         return _refused(error)
     except typer.Abort:
-        raise KeyboardInterrupt from None
-    return code if isinstance(code, int) else 0
+        code = INTERRUPTED
+    if code == INTERRUPTED:  # which is what typer makes of Ctrl-C
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else OK
 
 
 def _refused(error: Any) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from vicinal._extras import needs
 from vicinal.artifacts import open_predictor
+from vicinal.cli.codes import Interrupted
 from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, opened
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
@@ -47,7 +50,7 @@ def predict(
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = opened(rows, rename, None)
     started = time.perf_counter()
-    with rows_bar("predict", given.table.n_rows) as advance:
+    with rows_bar("predict", given.table.n_rows) as advance, _interruptible(out):
         done = predict_file(
             chosen,
             given,
@@ -63,3 +66,15 @@ def predict(
     elif out != "-":
         more = f"{done.resumed} of them by an earlier run" if done.resumed else f"mean size {done.mean_size:.4g}"
         typer.echo(f"{done.rows} rows, {more}: {out} ({seconds:.1f} s)")
+
+
+@contextmanager
+def _interruptible(out: str) -> Iterator[None]:
+    """Say how to go on after Ctrl-C, where there is something to go on with."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not Path(f"{out}.parts").expanduser().exists():
+            raise
+        msg = "interrupted; the same command with --resume goes on."
+        raise Interrupted(msg) from None
