@@ -220,6 +220,11 @@ class Predictor(ABC):
         parts = [f"coverage={self.coverage!s}", repr(self.localizer), f"method={type(self.method).__name__}"]
         return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
 
+    @property
+    @abstractmethod
+    def reads_representations(self) -> bool:
+        """Whether any part looks at representations."""
+
     @abstractmethod
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
         """Return p-values of candidates, or of the targets."""
@@ -235,6 +240,12 @@ class SetPredictor(Predictor):
     class_names: tuple[str, ...] | None
 
     kind: ClassVar[str] = "sets"
+
+    @property
+    def reads_representations(self) -> bool:
+        """Whether the neighborhood or the probabilities look at representations."""
+        model = self.probabilities
+        return bool(self.calibration.width) or (model is not None and model.reads_representations)
 
     def _classes(self) -> dict[str, Any]:
         """Return number and names of the classes."""
@@ -330,6 +341,11 @@ class IntervalPredictor(Predictor):
     nonconformity: RegressionScore
 
     kind: ClassVar[str] = "intervals"
+
+    @property
+    def reads_representations(self) -> bool:
+        """Whether the neighborhood or the score look at representations."""
+        return bool(self.calibration.width) or self.nonconformity.reads_representations
 
     def predict(self, outputs: RegressionOutputs, *, progress: bool = False) -> PredictionIntervals:
         """Return the interval of each row whose values score at most its threshold."""

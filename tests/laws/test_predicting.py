@@ -193,6 +193,20 @@ def test_chunks_are_smaller_where_rows_are_longer_or_more_is_asked_for(tmp_path)
     assert job.chunk_rows(rows(100, 64), Wanted(neighbors=1000)) == 512
 
 
+def test_representations_that_nobody_looks_at_are_not_read(tmp_path):
+    broken = np.full((50, 3), np.nan)
+    np.savez(tmp_path / "a.npz", logits=TEST.logits, representations=broken)
+    given = recognized(open_table([str(tmp_path / "a.npz")]))
+    scaling = vc.TemperatureScaling(2.0)
+    split = vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split(), probabilities=scaling)
+    assert predict_file(split, given, tmp_path / "o.npz").rows == 50
+    votes = vc.NeighborVotes.fit(*classification_rows(60, seed=5))
+    voted = vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split(), probabilities=votes)
+    for predictor in (voted, PREDICTOR):
+        with pytest.raises(vc.InvalidFile, match="representations must be finite"):
+            predict_file(predictor, given, tmp_path / "o.npz")
+
+
 def test_no_more_neighbors_than_there_are(table, tmp_path):
     predict_file(PREDICTOR, table, tmp_path / "a.npz", wanted=Wanted(neighbors=10**6))
     with np.load(tmp_path / "a.npz") as stored:

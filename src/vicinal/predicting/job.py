@@ -64,6 +64,8 @@ def predict_file(
     """
     asked, sink = fitting(predictor, wanted), sink_for(str(out))
     tell = advance or (lambda _: None)
+    if not predictor.reads_representations:
+        rows = rows.without("representations")
     if str(out) == "-":
         return _streamed(predictor, rows, asked, sys.stdout.buffer, tell)
     given = rows.table.identity()

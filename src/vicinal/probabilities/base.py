@@ -34,6 +34,11 @@ class ProbabilityModel(ABC):
         """The fitted rows it remembers: they must not be calibration rows."""
         return None
 
+    @property
+    def reads_representations(self) -> bool:
+        """Whether it looks at representations; a model that never does saves reading them."""
+        return True
+
 
 def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Iterator[tuple[int, Reals]]:
     """Yield (first row, probabilities) of consecutive rows; given probabilities are passed on without a copy."""

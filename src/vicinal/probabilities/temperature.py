@@ -63,6 +63,11 @@ class TemperatureScaling(ProbabilityModel):
         )
         return cls(float(np.exp(found.x)))
 
+    @property
+    def reads_representations(self) -> bool:
+        """It looks at logits only."""
+        return False
+
     def of(self, outputs: ClassificationOutputs) -> Reals:
         """Return the scaled probabilities, (n, classes)."""
         return softmax(as_logits(outputs), float(self.temperature))

@@ -56,6 +56,11 @@ class RegressionScore(ABC):
         """Fitted rows that a part of it remembers: they must not be calibration rows."""
         return None
 
+    @property
+    def reads_representations(self) -> bool:
+        """Whether it looks at representations; a score that never does saves reading them."""
+        return True
+
     @abstractmethod
     def of_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
         """Return the score of one value per row, (n,)."""

@@ -25,6 +25,11 @@ class AbsoluteResidual(RegressionScore):
     array([0.5, 2. ])
     """
 
+    @property
+    def reads_representations(self) -> bool:
+        """It looks at predictions only."""
+        return False
+
     def check(self, outputs: RegressionOutputs) -> None:
         """Refuse outputs without point predictions."""
         predictions(outputs, self)
@@ -73,6 +78,11 @@ class ScaledResidual(RegressionScore):
         return outputs if self.scale is None else _scaled(outputs, self.scale.of_own(outputs), self.scale)
 
     @property
+    def reads_representations(self) -> bool:
+        """A model of scales does."""
+        return self.scale is not None
+
+    @property
     def remembered(self) -> Remembered | None:
         """The fitted rows that the model of scales remembers."""
         return None if self.scale is None else self.scale.remembered
@@ -96,6 +106,11 @@ class CQR(RegressionScore):
     >>> CQR().of_values(ModelOutputs.from_quantiles([0.0, 0.0], [4.0, 4.0]), np.array([1.0, 5.0]))
     array([-1.,  1.])
     """
+
+    @property
+    def reads_representations(self) -> bool:
+        """It looks at quantiles only."""
+        return False
 
     def check(self, outputs: RegressionOutputs) -> None:
         """Refuse outputs without two quantiles."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, TypeVar
@@ -62,6 +62,10 @@ class Rows:
         with closing(self.table.chunks(list(dict.fromkeys(self.columns.values())), 1)) as chunks:  # type: ignore[type-var]
             first = next(chunks, {})
         return sum(column.shape[1] if column.ndim > 1 else 1 for column in first.values())
+
+    def without(self, meaning: str) -> Rows:
+        """Return the rows without one of their columns, which then is not read."""
+        return replace(self, columns={name: column for name, column in self.columns.items() if name != meaning})
 
     def each(
         self, work: Callable[[int, ModelOutputs, NDArray[Any] | None], Result], rows: int, start: int = 0
