@@ -16,7 +16,7 @@ from vicinal.codec.tuned import ROLES
 from vicinal.errors import CorruptArtifact, Incompatible, UnsupportedArtifact, VicinalError
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
-from vicinal.outputs import as_class_names
+from vicinal.outputs import RowIds, as_class_names
 from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
 from vicinal.quantiles import read_coverage
 from vicinal.scores import ClassificationScore, RegressionScore
@@ -142,7 +142,10 @@ def _assembled(document: Document, parts: dict[str, Any], calibration: Calibrati
         "tuning": document.tuning,
         "remark": document.remark,
         "data": document.data,
+        "seen": document.seen,
+        "row_ids": document.row_ids,
     }
+    _check_ids(calibration, document.row_ids)
     score, model = parts["nonconformity"], parts.pop("probabilities")
     if document.kind == "intervals":
         if not isinstance(score, RegressionScore) or model is not None or document.n_classes is not None:
@@ -159,6 +162,13 @@ def _assembled(document: Document, parts: dict[str, Any], calibration: Calibrati
         msg = f"its probabilities are of another number of classes than {classes}."
         raise CorruptArtifact(msg)
     return SetPredictor(**parts, **common, probabilities=model, n_classes=classes, class_names=names)
+
+
+def _check_ids(calibration: Calibration, ids: RowIds | None) -> None:
+    rows = calibration.reference_rows()
+    if ids is not None and rows is not None and rows.numbers.max() >= len(ids):
+        msg = f"it has {len(ids)} row ids, fewer than the rows that can be neighbors."
+        raise CorruptArtifact(msg)
 
 
 def _check_targets(calibration: Calibration, classes: int) -> None:

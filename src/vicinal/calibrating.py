@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from vicinal._arrays import Ints, as_labels, as_targets
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
 from vicinal.errors import Incompatible, TooFewRows
-from vicinal.fingerprints import fingerprint
+from vicinal.fingerprints import fingerprint, row_marks
 from vicinal.localizers import Localizer
 from vicinal.maps import MapPlan, RepresentationMap
 from vicinal.neighbors import ExactSearch
@@ -129,7 +129,12 @@ def calibrate(
     else:
         _check_apart(outputs, parts)
         found = _calibrated(outputs, targets, coverage, parts, how)
-    return replace(found, data=fingerprint(outputs, _checked(outputs, targets)))
+    return replace(
+        found,
+        data=fingerprint(outputs, _checked(outputs, targets)),
+        seen=row_marks(outputs),
+        row_ids=chosen.neighbor_ids(outputs),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,57 +1,43 @@
-"""Fingerprints: short words that are equal where rows are equal to the bit, however they were cut into chunks."""
+"""Fingerprints of rows: of all of them together, equal to the bit, and of each, to recognize it again."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 
 from vicinal._arrays import Floats, Ints
-from vicinal.outputs import ModelOutputs
+from vicinal.hashing import hashed, hashed_values
+from vicinal.outputs import ClassificationOutputs, ModelOutputs
 
 
-class Fingerprint:
-    """The SHA-256 of rows as they were given: outputs, representations, ids, and targets, in their order.
+def fingerprint(outputs: ModelOutputs, targets: Ints | Floats) -> str:
+    """Return the SHA-256 of rows as they were given: outputs, representations, ids, and targets, in their order.
 
     Examples
     --------
     >>> rows, targets = ModelOutputs.from_predictions([1.0, 2.0]), np.array([1.0, 2.5])
-    >>> cut = Fingerprint()
-    >>> cut.add(rows[:1], targets[:1])
-    >>> cut.add(rows[1:], targets[1:])
-    >>> str(cut) == str(fingerprint(rows, targets)) != str(fingerprint(rows, targets + 1))
-    True
+    >>> fingerprint(rows, targets) == fingerprint(rows, targets + 1)
+    False
     """
-
-    def __init__(self) -> None:
-        self._digests: dict[str, Any] = {}
-
-    def add(self, outputs: ModelOutputs, targets: Ints | Floats) -> None:
-        """Take in further rows."""
-        columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
-        for name, column in {**columns, "targets": targets}.items():
-            if isinstance(column, np.ndarray):
-                # The width of a text is that of the longest of its chunk: texts are taken as they are.
-                text = column.dtype.kind == "U"
-                kind = "text" if text else f"{column.dtype.str} {column.shape[1:]}"
-                raw = "\0".join([*column.tolist(), ""]).encode() if text else _bytes(column)
-                self._digests.setdefault(f"{name} {kind}", hashlib.sha256()).update(raw)
-
-    def __str__(self) -> str:
-        whole = hashlib.sha256()
-        for name, digest in sorted(self._digests.items()):
-            whole.update(f"{name} {digest.hexdigest()}\n".encode())
-        return f"sha256:{whole.hexdigest()}"
+    digest = hashlib.sha256()
+    columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
+    for name, column in sorted({**columns, "targets": targets}.items()):
+        if isinstance(column, np.ndarray):
+            digest.update(f"{name} {column.dtype.str} {column.shape} ".encode())
+            digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
+    return f"sha256:{digest.hexdigest()}"
 
 
-def fingerprint(outputs: ModelOutputs, targets: Ints | Floats) -> str:
-    """Return the fingerprint of rows, as text."""
-    found = Fingerprint()
-    found.add(outputs, targets)
-    return str(found)
-
-
-def _bytes(column: np.ndarray) -> memoryview:
-    return np.ascontiguousarray(column).reshape(-1).view(np.uint8).data
+def row_marks(outputs: ModelOutputs) -> Floats:
+    """Return a number for each row, the same where its outputs are in float32, (n,): to recognize rows again."""
+    columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
+    # The outputs of a classifier hardly ever coincide; those of a regression may, its inputs less often.
+    apart = ("row_ids", "uniforms", *(["representations"] if isinstance(outputs, ClassificationOutputs) else []))
+    marks = [
+        hashed_values(column.reshape(len(outputs), -1), 0)
+        for name, column in sorted(columns.items())
+        if isinstance(column, np.ndarray) and name not in apart
+    ]
+    return hashed(np.stack(marks, axis=1).view(np.uint32), 0)

@@ -23,6 +23,7 @@ from vicinal.outputs import (
     ClassificationOutputs,
     ModelOutputs,
     RegressionOutputs,
+    RowIds,
     as_classification,
     as_regression,
 )
@@ -86,6 +87,8 @@ class Predictor(ABC):
     tuning: TuningReport | None = None  # how the parts were chosen, where `calibrate` chose them
     remark: str = ""  # what was done with the rows before they were calibrated on
     data: str = ""  # fingerprint of the rows that were given to calibrate on
+    seen: Floats | None = None  # by which those rows are recognized again, (n,)
+    row_ids: RowIds | None = None  # of the rows that neighbors are numbered by, (n,)
 
     kind: ClassVar[str]
     """What the file of a saved predictor says it holds."""
@@ -172,6 +175,8 @@ class Predictor(ABC):
             remark=kept.remark,
             arithmetic=kept.calibration.arithmetic,
             data=kept.data,
+            seen=kept.seen,
+            row_ids=kept.row_ids,
             model=model,
             **kept._classes(),
         )

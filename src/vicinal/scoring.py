@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from vicinal._arrays import Floats, Ints, Reals, as_labels, as_targets
 from vicinal.calibration import ScoredRows
 from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.hashing import hashed_values, overlap
 from vicinal.maps import RepresentationMap, mapped
 from vicinal.outputs import (
     ClassificationOutputs,
@@ -28,10 +29,7 @@ from vicinal.scores import (
     ScaledResidual,
     Score,
 )
-from vicinal.scores.uniforms import hashed_values, row_uniforms
-
-SAME_ROWS = 0.1
-"""Share of reference rows that may stand among the calibration rows, and of calibration rows that may be duplicates."""
+from vicinal.scores.uniforms import row_uniforms
 
 
 def fitting_score(outputs: ModelOutputs, nonconformity: Score | None) -> Score:
@@ -162,11 +160,8 @@ def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: Remember
 
 def _check_apart(calibration: Reals, others: Reals, name: str, advice: str) -> None:
     """Refuse others that stand among the calibration rows."""
-    known, given = hashed_values(calibration, 0), hashed_values(others, 0)
-    # Looked at from both sides: many others may hold all of few calibration rows.
-    again = max(float(np.isin(given, known).mean()), float(np.isin(known, given).mean()))
-    # Rows of few distinct values coincide by chance; rows that are nearly all different do not.
-    if again > SAME_ROWS and len(np.unique(known)) > (1 - SAME_ROWS) * len(known):
+    again = overlap(hashed_values(calibration, 0), hashed_values(others, 0))
+    if again:
         msg = (
             f"{name} must be other rows than the calibration rows; {again:.0%} are the same, and a "
             f"row that is its own neighbor breaks the guarantee.{advice}"

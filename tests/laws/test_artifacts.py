@@ -269,6 +269,23 @@ def test_a_machine_with_another_arithmetic_calibrates_anew(tmp_path, monkeypatch
         assert anew == method.ranks_reference
 
 
+def test_ids_of_neighbors_come_back(tmp_path):
+    texts = np.array([f"patient \u00e9 {number * number}" for number in range(N)])
+    for ids in (texts, np.arange(N) * 7 - 20):
+        outputs = replace(ROWS, row_ids=ids)
+        for method in (vc.Exact(), vc.SplitReference(0.5), vc.Split()):
+            near = vc.Uniform(5) if method.local else None
+            predictor = vc.calibrate(outputs, TARGETS, 0.8, localizer=near, method=method)
+            predictor.save(tmp_path / "a.vicinal")
+            loaded = vc.load(tmp_path / "a.vicinal")
+            assert np.array_equal(loaded.row_ids, ids)
+            assert np.array_equal(loaded.seen, predictor.seen)
+    apart = replace(TUNING, row_ids=np.arange(60) + 1000)
+    method = vc.SplitReference(rows=(apart, LABELS))
+    predictor = vc.calibrate(ROWS, TARGETS, 0.8, localizer=vc.Uniform(5), method=method)
+    assert np.array_equal(predictor.row_ids, apart.row_ids)
+
+
 def test_another_kind_than_expected_is_refused(tmp_path):
     vc.calibrate(ROWS, TARGETS, 0.8, method=vc.Split()).save(tmp_path / "a.vicinal")
     assert isinstance(vc.load(tmp_path / "a.vicinal", vc.SetPredictor), vc.SetPredictor)

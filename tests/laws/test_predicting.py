@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -238,11 +239,29 @@ def test_evaluation_does_not_depend_on_the_cut(cut):
     assert found == vc.evaluate(PREDICTOR.predict(TEST), TRUTH, representations=TEST.representations)
 
 
-def test_rows_calibrated_on_are_not_evaluated(tmp_path):
-    np.savez(tmp_path / "a.npz", logits=ROWS.logits, representations=ROWS.representations, labels=LABELS)
-    rows = recognized(open_table([str(tmp_path / "a.npz")]), truth=True)
-    with pytest.raises(vc.Incompatible, match="calibrated on; evaluate on other rows"):
-        evaluate_file(PREDICTOR, rows)
+def test_rows_calibrated_or_tuned_on_are_not_evaluated(tmp_path):
+    data = vc.datasets.load_cifar100_resnet18()
+    tuning, known, fresh = data[:300], data[300:700], data[700:1000]
+    few = vc.Space(nonconformity=[vc.LAC()], probabilities=[None], shares=(0.1,), multiples=(), bandwidths=())
+    report = vc.tune(tuning.outputs, tuning.labels, 0.8, search=vc.Grid(few), progress=False)
+    predictor = vc.calibrate(known.outputs, known.labels, 0.8, **report.settings)
+    predictor = replace(predictor, tuning=report)
+
+    def evaluated(outputs, labels):
+        columns = {"logits": outputs.logits, "representations": outputs.representations}
+        np.savez(tmp_path / "a.npz", **columns, labels=labels)
+        return evaluate_file(predictor, recognized(open_table([str(tmp_path / "a.npz")]), truth=True))
+
+    assert evaluated(fresh.outputs, fresh.labels).rows == 300
+    for rows, word in (
+        (np.arange(300, 700), "calibrated"),
+        (np.arange(699, 299, -1), "calibrated"),
+        (np.arange(300, 350), "calibrated"),
+        (np.arange(600, 1000), "calibrated"),
+        (np.arange(300), "tuned"),
+    ):
+        with pytest.raises(vc.Incompatible, match=f"the predictor was {word} on"):
+            evaluated(data.outputs[rows], data.labels[rows])
 
 
 def test_columns_say_what_the_library_says():

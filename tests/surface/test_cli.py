@@ -80,7 +80,7 @@ def test_the_whole_path(folder, tmp_path):
     assert said["bytes"] == tuned.stat().st_size
     assert "saved:" in fine("tune", folder / "tuning.npz", "--trials", "3", "--out", tmp_path / "few.vicinal")
     text = fine("calibrate", folder / "calibration.npz", "--tuned", tuned, "--coverage", "0.8", "--out", model)
-    assert "The parts were chosen on 300 other rows." in text
+    assert "The parts were chosen on 300 other rows, at coverage 0.8." in text
     fine("predict", model, folder / "test.npz", "--out", tmp_path / "sets.parquet")
     found = json.loads(fine("evaluate", model, folder / "test.npz", "--slab", "--json"))
     table = pq.read_table(tmp_path / "sets.parquet")
@@ -310,7 +310,10 @@ def test_options_that_are_wrong_are_one_line(folder, tmp_path, monkeypatch):
         (("calibrate", known, "--rename", "logits=x"), "has no column 'x'"),
         (("calibrate", known, "--class-names", tmp_path / "gone"), "there is no such file"),
         (("tune", known, "--aim", "classes", "--at-most", "3"), "strictly between 0 and 1"),
-        (("evaluate", model, known), "calibrated on; evaluate on other rows"),
+        (("evaluate", model, known), "holds rows that the predictor was calibrated on (100% are the same)"),
+        (("report", model, known), "holds rows that the predictor was calibrated on"),
+        (("tune", known, "--at-most", "0.05"), "--at-most is the bound of --aim even"),
+        (("calibrate", known, "--neighbors", "-3"), "a number such as 200, a share such as 0.1, or all"),
         (("report", model, test, "--images", known), "pictures"),
     ):
         assert words in refused(*arguments), arguments
@@ -401,8 +404,61 @@ def test_names_in_files_of_other_systems(folder, tmp_path):
 def test_tuning_rows_are_no_calibration_rows(folder, tmp_path):
     fine("tune", folder / "tuning.npz", "--out", tmp_path / "t.vicinal", "--trials", "2")
     words = refused("calibrate", folder / "tuning.npz", "--tuned", tmp_path / "t.vicinal", "--out", tmp_path / "m")
-    assert "tuned on these very rows" in words or "was fitted on must be other rows" in words
+    assert "was tuned on rows of these" in words or "was fitted on must be other rows" in words
+    with np.load(folder / "tuning.npz") as stored:
+        turned = {name: stored[name][::-1] for name in ("logits", "representations", "labels")}
+    np.savez(tmp_path / "turned.npz", **turned)
+    words = refused("calibrate", tmp_path / "turned.npz", "--tuned", tmp_path / "t.vicinal", "--out", tmp_path / "m")
+    assert "(100% are the same)" in words or "was fitted on must be other rows" in words
     assert not (tmp_path / "m").exists()
+
+
+def test_the_coverage_is_the_one_that_was_tuned_for(folder, tmp_path):
+    tuned, out = tmp_path / "t.vicinal", tmp_path / "m.vicinal"
+    fine("tune", folder / "tuning.npz", "--out", tuned, "--trials", "2", "--coverage", "0.7")
+    assert "coverage 0.7" in fine("calibrate", folder / "calibration.npz", "--tuned", tuned, "--out", out)
+    said = fine("calibrate", folder / "calibration.npz", "--tuned", tuned, "--out", out, "--coverage", "0.8")
+    assert "prediction sets, coverage 0.8" in said
+    assert "at coverage 0.7." in said
+    assert "coverage 0.9" in fine("calibrate", folder / "calibration.npz", "--neighbors", "9", "--out", out)
+    assert json.loads(fine("inspect", out, "--json"))["coverage"] == 0.9
+
+
+def test_arrays_of_more_axes_are_not_overlooked(folder, tmp_path):
+    wide = changed(folder, tmp_path / "a.npz", representations=np.zeros((200, 2, 2)))
+    assert "must have one or two axes" in refused("calibrate", wide, "--out", tmp_path / "m")
+    assert "got shape (200, 1, 5)" in refused(
+        "predict", folder / "model.vicinal", changed(folder, tmp_path / "b.npz", logits=np.zeros((200, 1, 5)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"scores": np.zeros((200, 5))}, "--rename logits=COLUMN"),
+        ({"logits_apple": np.zeros(200), "logits_pear": np.zeros(200)}, "logits_0, logits_1"),
+        ({"predictions": np.zeros(200), "lower": np.zeros(200), "upper": np.zeros(200)}, "predictions and quantiles"),
+    ],
+)
+def test_suggestions_do_no_harm(columns, words, folder, tmp_path):
+    path = changed(folder, tmp_path / "a.npz", logits=None, **columns)
+    assert words in refused("predict", folder / "model.vicinal", path)
+
+
+def test_notes(folder, tmp_path):
+    logits = rows(300, 2)["logits"].astype(np.float64)
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.savez(tmp_path / "a.npz", logits=shares, labels=rows(300, 2)["labels"])
+    found = vicinal("calibrate", tmp_path / "a.npz", "--out", tmp_path / "m.vicinal")
+    assert found.returncode == 0
+    assert "the logits look like probabilities" in found.stderr
+    assert "The outputs have no representations, so no neighborhood was tried." in found.stdout
+    assert "to_parquet" in refused("predict", tmp_path / "m.vicinal", "a.csv")
+
+
+def test_a_page_that_cannot_be_written_is_said_as_any_file(folder):
+    words = refused("report", folder / "model.vicinal", folder / "test.npz", "--out", "/proc/x/r.html", code=4)
+    assert "cannot write /proc/x/r.html" in words
 
 
 def test_standard_input_cannot_be_resumed(folder, tmp_path):

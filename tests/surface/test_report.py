@@ -12,7 +12,7 @@ import pytest
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
 from vicinal import plots
-from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.reporting import TSNE, gathered
 
 SMALL = vc.Grid(vc.Space(nonconformity=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.2,), multiples=(0.2,)))
@@ -154,7 +154,7 @@ def test_an_old_report_survives_a_failure(tmp_path):
     assert path.read_text() == "old"
     folder = tmp_path / "folder"
     folder.mkdir()
-    with pytest.raises(InvalidLevel, match="this is a folder"):
+    with pytest.raises(vc.CannotWrite, match="it is a folder"):
         vc.report(folder, predictor, outputs, labels, rows=2)
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 

@@ -16,7 +16,7 @@ from vicinal.calibration.promises import Guarantee
 from vicinal.errors import Incompatible
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
-from vicinal.outputs import ModelOutputs
+from vicinal.outputs import ModelOutputs, RowIds
 from vicinal.quantiles import Coverage
 
 
@@ -179,6 +179,10 @@ class Method(ABC):
         del kept, localizer, search
         msg = f"{type(self).__name__} is not one of the methods that can be loaded."
         raise Incompatible(msg)
+
+    def neighbor_ids(self, outputs: ModelOutputs) -> RowIds | None:
+        """Return the ids of the rows that neighbors are numbered by: the rows that were given to calibrate on."""
+        return outputs.row_ids
 
     def check_rows_may_be_set_aside(self) -> None:
         """Refuse where the method names calibration rows by number, which then would be others."""

@@ -24,7 +24,7 @@ from vicinal.calibration.promises import FiniteSample
 from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch
-from vicinal.outputs import ModelOutputs
+from vicinal.outputs import ModelOutputs, RowIds
 from vicinal.quantiles import sorted_pairs
 
 PROMISE = FiniteSample(
@@ -94,6 +94,11 @@ class SplitReference(Method):
         ranks, values, empty = restored_pairs(kept)
         rule = near.checked_rule(reference.rows.n)
         return PluggedCalibration(reference, ranks, values, np.sort(values), rule, search, PROMISE, empty)
+
+    def neighbor_ids(self, outputs: ModelOutputs) -> RowIds | None:
+        """Return the ids of the reference rows where they were given apart."""
+        pair = self._pair()
+        return outputs.row_ids if pair is None else pair[0].row_ids
 
     def without_rows(self) -> SplitReference:
         """Return the method with a word in place of reference rows that were given apart."""

@@ -34,9 +34,11 @@ def main() -> None:
         code = _said(error, BUG)
     except (UnsupportedArtifact, CorruptArtifact) as error:
         code = _said(error, DAMAGED)
-    except (VicinalError, OSError) as error:
-        full = isinstance(error, OSError) and error.errno in FULL
-        code = _said(error, UNWRITTEN if full or isinstance(error, CannotWrite) else WRONG)
+    except VicinalError as error:
+        code = _said(error, UNWRITTEN if isinstance(error, CannotWrite) else WRONG)
+    except OSError as error:
+        what = error.filename or "standard output"
+        code = _said(f"{what}: {(error.strerror or str(error)).lower()}.", UNWRITTEN if error.errno in FULL else WRONG)
     except MemoryError:
         code = _said("there is not enough memory for this.", WRONG)
     except Exception as error:

@@ -57,7 +57,7 @@ def _refused(error: Any) -> int:
     """Say in one line what click refused, and where to look."""
     where = getattr(error, "ctx", None)
     words = " ".join(error.format_message().split()).replace("Value error, ", "")
-    end = "" if words.endswith((".", ")")) else "."
+    end = "" if words.endswith((".", ")", "?")) else "."
     more = f" See {where.command_path} --help." if where is not None else ""
     typer.echo(f"vicinal: {words}{end}{more}", err=True)
     return int(error.exit_code)

@@ -12,11 +12,12 @@ from vicinal._extras import needs
 from vicinal.artifacts import open_tuning
 from vicinal.calibrating import calibrate as calibrated
 from vicinal.calibration import Exact, LeaveOneOut, Method, PaperLiteral, Split, SplitReference
-from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, opened
+from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, opened
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
 from vicinal.codec.artifact import ArtifactInfo, said_size
 from vicinal.errors import Incompatible, InvalidLevel, MissingFile
+from vicinal.hashing import overlap
 from vicinal.localizers import Ball, Exponential, Localizer, Uniform
 from vicinal.maps import Chained, Rounded
 from vicinal.predicting.evaluating import known_targets
@@ -61,7 +62,10 @@ class ScoreName(StrEnum):
 def calibrate(
     rows: Sources,
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictor.")] = Path("model.vicinal"),
-    coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
+    coverage: Annotated[
+        float | None,
+        typer.Option(help="Coverage to ask for; if not said, the one that was tuned for, or 0.9.", show_default=False),
+    ] = None,
     tuned: Annotated[
         Path | None, typer.Option(help="What `vicinal tune` saved; without, a third of the rows is used to choose.")
     ] = None,
@@ -103,9 +107,12 @@ def calibrate(
     report = None if tuned is None else open_tuning(tuned)
     settings = _settings(report, given, METHODS[method], precision)
     network = _model(model_file, model_name)
+    wanted = coverage if coverage is not None else 0.9 if report is None else report[1].coverage
     outputs, targets = opened(rows, rename, class_names, truth=True).whole()
+    note_probabilities(outputs)
+    values = known_targets(outputs, targets)
     found: SetPredictor | IntervalPredictor = calibrated(  # type: ignore[call-overload]  # rows of either task
-        outputs, known_targets(outputs, targets), coverage, method=METHODS[method], progress=on_terminal(), **settings
+        outputs, values, wanted, method=METHODS[method], progress=on_terminal(), **settings
     )
     if report is not None:
         found = _with_tuning(found, *report)
@@ -114,6 +121,8 @@ def calibrate(
         echo_json(_summary(found, info))
         return
     typer.echo(str(info))
+    for note in () if found.tuning is None else found.tuning.notes:
+        typer.echo(note)
     if info.precision in ("float32", "float64") and not precision:
         saved = f"--precision {16 if info.precision == 'float32' else 32} would halve the representations"
         typer.echo(f"saved: {out} ({said_size(info.length)}; {saved})")
@@ -175,10 +184,14 @@ class Given:
 def _count(text: str) -> int | float | None:
     if text == "all":
         return None
+    expected = "a number such as 200, a share such as 0.1, or all"
     try:
-        return int(text) if text.isdigit() else float(text)
+        count = int(text) if text.isdigit() else float(text)
     except ValueError:
-        raise InvalidLevel("--neighbors", text, "a number such as 200, a share such as 0.1, or all") from None
+        raise InvalidLevel("--neighbors", text, expected) from None
+    if not count > 0:
+        raise InvalidLevel("--neighbors", text, expected)
+    return count
 
 
 def _settings(
@@ -211,10 +224,12 @@ def _with_tuning(
     found: SetPredictor | IntervalPredictor, info: ArtifactInfo, report: TuningReport
 ) -> SetPredictor | IntervalPredictor:
     """Keep how the parts were chosen with the predictor; refuse parts that were chosen on its own rows."""
-    if info.data and info.data == found.data:
-        msg = f"{info.path} was tuned on these very rows; calibrate on others, or without --tuned, which cuts them."
-        raise Incompatible(msg)
-    return replace(found, tuning=report, remark=f"The parts were chosen on {report.rows} other rows.")
+    again = 0.0 if report.seen is None or found.seen is None else overlap(found.seen, report.seen)
+    if again:
+        msg = f"{info.path} was tuned on rows of these ({again:.0%} are the same); calibrate on others, or without "
+        raise Incompatible(msg + "--tuned, which sets a third aside.")
+    remark = f"The parts were chosen on {report.rows} other rows, at coverage {report.coverage:g}."
+    return replace(found, tuning=report, remark=remark)
 
 
 def _model(file: Path | None, name: str | None) -> str | None:
@@ -234,10 +249,11 @@ def _summary(found: SetPredictor | IntervalPredictor, info: ArtifactInfo) -> dic
     return {
         "file": str(info.path),
         "bytes": info.length,
-        "coverage": float(info.coverage),
+        "coverage": info.target,
         "probability": promise.probability,
         "ranked_rows": promise.n,
         "guarantee": promise.words,
+        "notes": [] if found.tuning is None else list(found.tuning.notes),
         "parts": info.parts,
         "data": info.data,
         "model": info.model,

@@ -26,6 +26,8 @@ def inspect(
     """
     info = inspected(file)
     if as_json:
-        echo_json({**asdict(info), "path": str(info.path)})
+        said = asdict(info)
+        length = said.pop("length")
+        echo_json({**said, "path": str(info.path), "coverage": info.target, "bytes": length})
     else:
         typer.echo(str(info))

@@ -14,9 +14,9 @@ from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, opened
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, steps_bar
-from vicinal.errors import Incompatible, InvalidFile
-from vicinal.fingerprints import fingerprint
-from vicinal.predicting.evaluating import known_targets
+from vicinal.errors import InvalidFile
+from vicinal.fingerprints import row_marks
+from vicinal.predicting.evaluating import check_unseen, known_targets
 from vicinal.reporting import PCA, TSNE
 from vicinal.reporting import report as reported
 
@@ -50,11 +50,10 @@ def report(
     check_out(out, model, *rows, images, neighbor_images)
     predictor = load(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
-    outputs, targets = opened(rows, rename, None, truth=True).whole()
+    given = opened(rows, rename, None, truth=True)
+    outputs, targets = given.whole()
     values = known_targets(outputs, targets, predictor)
-    if predictor.data == fingerprint(outputs, values):
-        msg = "these are the rows the predictor was calibrated on; report on other rows."
-        raise Incompatible(msg)
+    check_unseen(predictor, row_marks(outputs), given.table.name)
     with steps_bar() as bar:
         bar.add_task("report", total=None)
         page = reported(

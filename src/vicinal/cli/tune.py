@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from vicinal._extras import needs
 from vicinal.artifacts import save_tuning
-from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, opened
+from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, opened
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
 from vicinal.codec.artifact import said_size
+from vicinal.errors import Incompatible
 from vicinal.fingerprints import fingerprint
 from vicinal.predicting.evaluating import known_targets
-from vicinal.tuning import Bayesian, ClassGap, DecileGap, MeanSize, Objective
+from vicinal.tuning import Bayesian, Candidate, ClassGap, DecileGap, MeanSize, Objective
 from vicinal.tuning import tune as tuned
+from vicinal.tuning.report import SHOWN
 
 with needs("typer", "cli"):
     import typer
@@ -36,9 +38,12 @@ def tune(
     aim: Annotated[
         Aim, typer.Option(help="The smallest sets (size), of those with even coverage by confidence, or by classes.")
     ] = Aim.SIZE,
-    at_most: Annotated[float, typer.Option(help="How uneven: the bound of --aim even or classes.")] = 0.1,
+    at_most: Annotated[
+        float | None, typer.Option(help="How uneven: of --aim even or classes; 0.1 if not said.", show_default=False)
+    ] = None,
     trials: Annotated[
-        int | None, typer.Option(help="Look at so many candidates, chosen by optuna, not at all.", show_default=False)
+        int | None,
+        typer.Option(help="Try so many neighborhoods, chosen by optuna, instead of all.", show_default=False),
     ] = None,
     folds: Annotated[int, typer.Option(help="Parts that judge each other.")] = 5,
     seed: Annotated[int, typer.Option(help="How the parts are cut.")] = 0,
@@ -52,10 +57,11 @@ def tune(
 
     Example: vicinal tune tuning.npz --coverage 0.9 --out tuned.vicinal
     """
-    objective: Objective = MeanSize() if aim is Aim.SIZE else (DecileGap if aim is Aim.EVEN else ClassGap)(at_most)
+    objective = _objective(aim, at_most)
     check_out(out, *rows)
     outputs, targets = opened(rows, rename, class_names, truth=True).whole()
     values = known_targets(outputs, targets)
+    note_probabilities(outputs)
     found = tuned(
         outputs,
         values,
@@ -70,11 +76,13 @@ def tune(
     info = save_tuning(found, out, data=fingerprint(outputs, values))
     if as_json:
         winner = found.winner
+        first = [_row(one) for one in found.candidates[:SHOWN]]
         summary = {
+            "asked": found.coverage,
             "winner": winner.name,
-            "size": winner.size,
-            "coverage": winner.coverage,
-            "worst_tenth": winner.worst_tenth,
+            **_row(winner),
+            "best_without_neighborhood": _row(found.everyone),
+            "smallest": first,
             "why": found.sentence,
             "notes": list(found.notes),
             "candidates": len(found.candidates),
@@ -86,3 +94,18 @@ def tune(
         return
     typer.echo(str(found))
     typer.echo(f"saved: {out} ({said_size(info.length)}); next: vicinal calibrate ROWS --tuned {out}")
+
+
+def _objective(aim: Aim, at_most: float | None) -> Objective:
+    if aim is Aim.SIZE:
+        if at_most is not None:
+            msg = "--at-most is the bound of --aim even or --aim classes; say which, or leave it out."
+            raise Incompatible(msg)
+        return MeanSize()
+    bound = 0.1 if at_most is None else at_most
+    return DecileGap(bound) if aim is Aim.EVEN else ClassGap(bound)
+
+
+def _row(candidate: Candidate) -> dict[str, Any]:
+    names = ("size", "standard_error", "coverage", "worst_tenth", "class_gap")
+    return {"parts": candidate.name, **{name: getattr(candidate, name) for name in names}}

@@ -12,7 +12,9 @@ PHRASES = {
     "If these are unnormalized outputs, use ModelOutputs.from_logits.": (
         "If these are unnormalized outputs, call the column logits."
     ),
-    "use ModelOutputs.from_predictions, or CQR() with quantiles": "give a column predictions, or use --score cqr",
+    "use ModelOutputs.from_predictions, or CQR() with quantiles": (
+        "give a column predictions, or calibrate with --score cqr"
+    ),
     "use ModelOutputs.from_predictions(..., scales=...)": "give a column scales",
     "use ModelOutputs.from_quantiles(lower, upper, ...)": "give columns lower and upper",
     "Pass class_names to ModelOutputs to use names": "Give --class-names to use names",

@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,11 @@ from vicinal._version import __version__
 from vicinal.calibration import Guarantee
 from vicinal.calibration.kept import Kept
 from vicinal.codec.container import Column, read, write
+from vicinal.codec.ids import packed_ids, unpacked_ids
 from vicinal.codec.parts import Writer, fits, read_parts
 from vicinal.codec.tuned import read_tuning, write_tuning
 from vicinal.errors import CorruptArtifact, UnsupportedArtifact, VicinalError
+from vicinal.outputs import RowIds
 from vicinal.tables.files import one_line, printable, strict_json
 from vicinal.tuning import TuningReport
 
@@ -58,6 +61,8 @@ class Document:
     remark: str = ""
     arithmetic: str = ""
     data: str = ""
+    seen: NDArray[np.float64] | None = None
+    row_ids: RowIds | None = None
     model: str | None = None
 
 
@@ -84,6 +89,11 @@ class ArtifactInfo:
     checksum: str
     remark: str = ""
 
+    @property
+    def target(self) -> float:
+        """The coverage as a number."""
+        return float(Fraction(self.coverage))
+
     def __str__(self) -> str:
         what = {"sets": "prediction sets", "intervals": "prediction intervals", "tuning": "report of tuning"}
         stored = "" if self.precision is None else f", representations in {self.precision}"
@@ -97,7 +107,7 @@ class ArtifactInfo:
             "classes": "" if self.n_classes is None else f"{self.n_classes}{_named(self.class_names)}",
             "data": self.data,
             "model": self.model or "",
-            "checksum": f"sha256:{self.checksum}",
+            "checksum": self.checksum,
         }
         # A file may hold anything as text: what a terminal would obey is not printed.
         return "\n".join(f"{name:<15}{printable(text)}" for name, text in lines.items() if text)
@@ -139,6 +149,7 @@ def _header(document: Document, writer: Writer) -> dict[str, Any]:
     roles = {role: None if part is None else writer.part(part) for role, part in document.parts.items()}
     arrays = {name: writer.array(array, f"calibration.{name}") for name, array in document.arrays.arrays.items()}
     tuning = None if document.tuning is None else write_tuning(writer, document.tuning)
+    ids = {} if document.row_ids is None else packed_ids(document.row_ids)
     return {
         "format": FORMAT,
         "kind": document.kind,
@@ -151,6 +162,8 @@ def _header(document: Document, writer: Writer) -> dict[str, Any]:
         "remark": document.remark,
         "arithmetic": document.arithmetic,
         "data": document.data,
+        "seen": None if document.seen is None else writer.array(document.seen, "seen"),
+        "row_ids": {name: writer.array(array, f"row_ids.{name}") for name, array in ids.items()} or None,
         "model": document.model,
         "roles": roles,
         "arrays": arrays,
@@ -171,6 +184,8 @@ FIELDS: dict[str, Any] = {
     "remark": str,
     "arithmetic": str,
     "data": str,
+    "seen": str | None,
+    "row_ids": dict[str, Any] | None,
     "model": str | None,
     "roles": dict[str, Any],
     "arrays": dict[str, Any],
@@ -197,9 +212,11 @@ def _document(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Doc
     return Document(
         kind=header["kind"],
         parts=roles,
-        arrays=Kept({name: arrays[array] for name, array in header["arrays"].items()}),
+        arrays=Kept(_named_arrays(header["arrays"], arrays)),
         tuning=None if header["tuning"] is None else read_tuning(header["tuning"], parts, arrays),
         coverage=header["coverage"],
+        seen=None if header["seen"] is None else Kept(arrays).floats(header["seen"]),
+        row_ids=None if header["row_ids"] is None else unpacked_ids(_named_arrays(header["row_ids"], arrays)),
         guarantee=None if header["guarantee"] is None else _guarantee(header["guarantee"]),
         class_names=None if header["class_names"] is None else tuple(header["class_names"]),
         **{name: header[name] for name in ("n_classes", "remark", "arithmetic", "data", "model")},
@@ -208,6 +225,10 @@ def _document(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Doc
 
 READERS: dict[int, Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Document]] = {1: _document}
 """How each format that was ever written is read."""
+
+
+def _named_arrays(named: dict[str, str], arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name: arrays[array] for name, array in named.items()}
 
 
 def _plain(value: Any, hint: Any) -> bool:
@@ -265,7 +286,7 @@ def _info(
         length=length,
         data=document.data,
         model=document.model,
-        checksum=checksum,
+        checksum=f"sha256:{checksum}",
         remark=document.remark,
     )
 

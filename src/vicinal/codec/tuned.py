@@ -59,6 +59,7 @@ def write_tuning(writer: Writer, report: TuningReport) -> dict[str, Any]:
         "coverage": report.coverage,
         "rows": report.rows,
         "folds": report.folds,
+        "seen": None if report.seen is None else writer.array(report.seen, "tuning.seen"),
     }
 
 
@@ -82,6 +83,7 @@ def read_tuning(said: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]])
             coverage=said["coverage"],
             rows=said["rows"],
             folds=said["folds"],
+            seen=None if said["seen"] is None else Kept(arrays).floats(said["seen"]),
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         msg = f"the report of tuning cannot be as it is written: {error}."

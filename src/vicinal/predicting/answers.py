@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints, whole_number
+from vicinal._arrays import Floats, whole_number
 from vicinal.errors import Incompatible
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RowIds
 from vicinal.predictor import IntervalPredictor, SetPredictor
@@ -29,9 +29,9 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The nearest neighbors of each row, nearest first; where there are fewer, row -1, distance and weight NaN."""
+    """The nearest neighbors of each row, nearest first; where there are fewer, row -1 or "", and NaN beside it."""
 
-    rows: Ints  # (n, k)
+    rows: RowIds  # (n, k) numbers among the rows that were calibrated on, or the ids these had
     distances: Floats  # (n, k)
     weights: Floats  # (n, k)
 
@@ -97,4 +97,8 @@ def _nearest(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs,
         found.rows[row, :count] = near.rows[:count]
         found.distances[row, :count] = near.distances[:count]
         found.weights[row, :count] = near.weights[:count]
-    return found
+    ids = predictor.row_ids
+    if ids is None:
+        return found
+    nobody = np.array([NOBODY if ids.dtype.kind == "i" else ""], dtype=ids.dtype)
+    return replace(found, rows=np.concatenate([ids, nobody])[found.rows])  # -1 is the last

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Reals, as_labels, as_targets
+from vicinal._arrays import Floats, Reals, as_labels, as_targets
 from vicinal.errors import Incompatible
-from vicinal.fingerprints import Fingerprint
+from vicinal.fingerprints import row_marks
+from vicinal.hashing import overlap
 from vicinal.metrics import Evaluation, evaluate
 from vicinal.outputs import ClassificationOutputs, ModelOutputs
 from vicinal.predicting.answers import answered
@@ -31,12 +32,12 @@ def evaluate_file(
 
     Rows that the predictor was calibrated on are refused: their coverage says nothing about others.
     """
-    truth, tables, seen = [], [], Fingerprint()
+    truth, tables, marks = [], [], []
 
     def work(first: int, outputs: ModelOutputs, targets: object) -> PredictionSets | PredictionIntervals:
         found = answered(predictor, outputs, first).regions
         truth.append(known_targets(outputs, targets, predictor))
-        seen.add(outputs, truth[-1])
+        marks.append(row_marks(outputs))
         if slab:
             tables.append(_table(outputs))
         if advance is not None:
@@ -44,11 +45,19 @@ def evaluate_file(
         return found
 
     regions = list(rows.each(work, chunk_rows(rows)))
-    if predictor.data == str(seen):
-        msg = f"{rows.table.name} holds the rows the predictor was calibrated on; evaluate on other rows."
-        raise Incompatible(msg)
+    check_unseen(predictor, np.concatenate(marks), rows.table.name)
     representations = np.concatenate(tables) if slab else None
     return evaluate(joined(regions), np.concatenate(truth), representations=representations)
+
+
+def check_unseen(predictor: SetPredictor | IntervalPredictor, marks: Floats, name: str) -> None:
+    """Refuse rows that the predictor was calibrated or tuned on: their coverage says nothing about others."""
+    groups = {"calibrated": predictor.seen, "tuned": None if predictor.tuning is None else predictor.tuning.seen}
+    for what, seen in groups.items():
+        again = 0.0 if seen is None else overlap(seen, marks)
+        if again:
+            msg = f"{name} holds rows that the predictor was {what} on ({again:.0%} are the same); take other rows."
+            raise Incompatible(msg)
 
 
 def known_targets(

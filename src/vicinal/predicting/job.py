@@ -17,7 +17,6 @@ from vicinal.predicting.answers import Answers, Wanted, answered, fitting
 from vicinal.predicting.parts import parts_of
 from vicinal.predicting.sinks import JsonLines, Sink, sink_for
 from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.quantiles import exact_coverage
 from vicinal.regions import PredictionSets
 from vicinal.tables.rows import Rows
 
@@ -75,7 +74,7 @@ def predict_file(
     job: dict[str, Any] = {
         "vicinal": __version__,
         "model": model,
-        "coverage": str(exact_coverage(predictor.coverage)),
+        "coverage": str(predictor.coverage),
         "input": given,
         "columns": dict(rows.columns),
         "rows_per_part": chunk_rows(rows, asked),

@@ -7,11 +7,13 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import seed_number, whole_number
-from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
+from vicinal._files import replacing, writable
+from vicinal.errors import Incompatible, TooFewRows
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
 from vicinal.reporting.explorer import Images, explored, landscape, shown_rows
-from vicinal.reporting.gather import Answers, page
+from vicinal.reporting.gather import Answers
+from vicinal.reporting.gather import page as gathered_page
 from vicinal.reporting.html import render
 from vicinal.reporting.projections import PCA, TSNE, Projection
 from vicinal.reporting.thumbnails import Thumbnails, as_images
@@ -62,8 +64,7 @@ def report(
         msg = f"report needs a path first, then predictor, outputs and targets; got {type(path).__name__} first."
         raise Incompatible(msg)
     file = Path(path)
-    if file.is_dir():
-        raise InvalidLevel("path", str(path), "a file to write; this is a folder")
+    writable(file)
     data = gathered(
         predictor,
         outputs,
@@ -77,7 +78,9 @@ def report(
         title=title,
         seed=seed,
     )
-    return _written(file, render(data))
+    with replacing(file) as page:
+        page.write(render(data).encode())
+    return file
 
 
 def gathered(
@@ -106,20 +109,8 @@ def gathered(
     used = predictor.tuning if tuning is None else tuning
     kind = "sets" if isinstance(predictor, SetPredictor) else "intervals"
     name = f"Prediction {kind}, looked at" if title is None else title
-    data = page(answers, answers.diagnosis(inputs, seed), used, flat, explorer, name)
+    data = gathered_page(answers, answers.diagnosis(inputs, seed), used, flat, explorer, name)
     return {**data, "images": thumbnails.found}
-
-
-def _written(path: Path, text: str) -> Path:
-    """Write beside the path first and rename then: a failure leaves the old report as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-    return path
 
 
 def _check(

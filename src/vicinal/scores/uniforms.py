@@ -6,9 +6,8 @@ import hashlib
 
 import numpy as np
 
-from vicinal._arrays import Floats, Reals
-from vicinal._threads import over_chunks
-from vicinal.kernels import rows as kernels
+from vicinal._arrays import Floats
+from vicinal.hashing import hashed, hashed_values
 from vicinal.outputs import ClassificationOutputs, RowIds
 
 
@@ -29,27 +28,6 @@ def row_uniforms(outputs: ClassificationOutputs, seed: int | None) -> Floats:
     if outputs.row_ids is not None:
         return hashed(_id_bits(outputs.row_ids), seed)
     return hashed_values(outputs.given, seed)
-
-
-def hashed_values(values: Reals, seed: int) -> Floats:
-    """Return U for each row of floats, hashed from its float32 bits, (n,)."""
-    if values.dtype == np.float32:
-        return hashed(values.view(np.uint32), seed)
-    out = np.empty(len(values))
-    step = max(1, 2**22 // values.shape[1])
-    for start in range(0, len(values), step):
-        chunk = values[start : start + step].astype(np.float32)
-        out[start : start + step] = hashed(chunk.view(np.uint32), seed)
-    return out
-
-
-def hashed(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]], seed: int) -> Floats:
-    """Return U in [0, 1) for each row of 32-bit words, (n,)."""
-    keys = np.empty(bits.shape[1] + 1, np.uint64)
-    kernels.hash_keys(np.uint64(seed), keys)
-    out = np.empty(len(bits))
-    over_chunks(lambda start, stop: kernels.hash_rows(bits, keys, start, stop, out), len(out), bits.shape[1])
-    return out
 
 
 def _id_bits(row_ids: RowIds) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:

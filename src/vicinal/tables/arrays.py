@@ -14,7 +14,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from vicinal.errors import InvalidFile
-from vicinal.tables.files import MAX_TEXT, check_characters, one_line
+from vicinal.tables.files import KNOWN, MAX_TEXT, check_characters, one_line
 
 BLOCK = 1 << 20
 """Bytes read at once, so that no reader underneath holds more."""
@@ -107,7 +107,9 @@ def check_column(header: Header, what: str) -> None:
         " and numbers as floats or integers",
         "S": f"dtype {dtype}, that is bytes; save text as np.array(x, dtype=str)",
     }.get(dtype.kind, f"dtype {dtype}; save numbers as floats or integers, and text as np.array(x, dtype=str)")
-    if dtype.kind not in "fiubU":
+    if len(header.shape) not in (1, 2):
+        msg = f"{what} must have one or two axes, one row each; got shape {header.shape}. Reshape it to (rows, width)."
+    elif dtype.kind not in "fiubU":
         msg = f"{what} must hold numbers or text; got {advice}."
     elif dtype.itemsize == 0 or header.width == 0:
         msg = f"{what} must hold at least one value in each row; got shape {header.shape}, dtype {dtype}."
@@ -133,11 +135,12 @@ def holds_names(header: Header | None, what: str) -> TypeGuard[Header]:
 
 
 def column_names(headers: Mapping[str, Header]) -> tuple[str, ...]:
-    """Return the names of the arrays with one or two axes, without the names of the classes."""
+    """Return the names of the arrays that can be columns, or are named as if they were; not the names of classes."""
     return tuple(
         name
         for name, header in headers.items()
-        if len(header.shape) in (1, 2) and not (name == "class_names" and header.dtype.kind in NAMES)
+        if (len(header.shape) in (1, 2) or (name in KNOWN and header.shape))
+        and not (name == "class_names" and header.dtype.kind in NAMES)
     )
 
 

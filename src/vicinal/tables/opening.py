@@ -44,7 +44,8 @@ def _open_one(source: str) -> Table:
     with reading(shown(path)):
         folder = path.is_dir()
         if suffix not in OPENERS and not folder:
-            msg = f"{shown(path)} has a suffix that is not known: expected {EXPECTED}."
+            more = " Read it with pandas, and write it with to_parquet." if suffix in (".csv", ".tsv", ".json") else ""
+            msg = f"{shown(path)} has a suffix that is not known: expected {EXPECTED}.{more}"
             raise InvalidFile(msg)
         check_file(path)
     return OPENERS[suffix](path)

@@ -128,11 +128,11 @@ def recognized(
     kinds = [kind for kind, columns in OUTPUTS.items() if all(name in called for name in columns)]
     if len(kinds) != 1:
         expected = "one of logits, probabilities, predictions, or lower and upper"
-        msg = f"{table.name} must have {expected}; {_has(table, called, ('logits', 'probabilities', 'predictions'))}"
+        msg = f"{table.name} must have {expected}; {_has(table, kinds, ('logits', 'probabilities', 'predictions'))}"
         raise InvalidFile(msg)
     targets = [name for name in TARGETS if name in called]
     if truth and len(targets) != 1:
-        msg = f"{table.name} must have labels or targets, the truth of each row; {_has(table, called, TARGETS)}"
+        msg = f"{table.name} must have labels or targets, the truth of each row; {_has(table, targets, TARGETS)}"
         raise InvalidFile(msg)
     meanings = (*OUTPUTS[kinds[0]], *(name for name in COMPANIONS.get(kinds[0], CLASSIFIED) if name in called))
     return Rows(
@@ -158,11 +158,15 @@ def _called(table: Table, names: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _has(table: Table, called: Mapping[str, str], wanted: Sequence[str]) -> str:
+def _has(table: Table, kinds: Sequence[str], wanted: Sequence[str]) -> str:
     """Say what a table has instead, and what may have been meant."""
-    several = [name for name in wanted if name in called]
-    if len(several) > 1:
-        return f"it has {' and '.join(several)}. Leave out all but one."
-    near = [(close[0], name) for name in wanted if (close := get_close_matches(name, table.columns, 1))]
-    example = "=".join(reversed(near[0])) if near else f"{wanted[0]}=COLUMN"
-    return f"it has {listed(table.columns)}. Rename a column, or on the command line add --rename {example}."
+    if len(kinds) > 1:
+        return f"it has {' and '.join(kinds)}. Leave out all but one."
+    parts = [name for name in wanted if any(column.startswith(f"{name}_") for column in table.columns)]
+    if parts:
+        return f"it has {listed(table.columns)}. Number the columns of one array: {parts[0]}_0, {parts[0]}_1, ..."
+    free = [column for column in table.columns if column not in KNOWN]
+    near = next(
+        ((name, close[0]) for name in wanted if (close := get_close_matches(name, free, 1))), (wanted[0], "COLUMN")
+    )
+    return f"it has {listed(table.columns)}. Rename a column, or on the command line add --rename {'='.join(near)}."

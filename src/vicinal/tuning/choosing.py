@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from vicinal._arrays import Floats, Ints, as_labels, as_targets, seed_number, whole_number
 from vicinal.errors import Incompatible, TooFewRows
+from vicinal.fingerprints import row_marks
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
@@ -79,7 +80,7 @@ def tune(
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
         notes.append("Less than one label on average: some sets are empty. Name NeverEmpty scores in a Space for none.")
     numbers = float(exact_coverage(coverage)), len(rows), folds
-    return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers)
+    return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers, row_marks(outputs))
 
 
 def _all_judged(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._arrays import Floats
 from vicinal.localizers import Exponential, Localizer
 from vicinal.maps import Identity, RepresentationMap
 from vicinal.probabilities import NeighborVotes, ProbabilityModel, TemperatureScaling
@@ -68,6 +69,7 @@ class TuningReport:
     coverage: float
     rows: int
     folds: int
+    seen: Floats | None = None  # by which the tuning rows are recognized again, (n,)
 
     @property
     def settings(self) -> Settings:
