@@ -69,9 +69,17 @@ def calibrate(
     tuned: Annotated[
         Path | None, typer.Option(help="What `vicinal tune` saved; without, a third of the rows is used to choose.")
     ] = None,
-    method: Annotated[MethodName, typer.Option(help="How to calibrate.")] = MethodName.EXACT,
-    score: Annotated[ScoreName | None, typer.Option(help="Nonconformity score.", show_default=False)] = None,
-    never_empty: Annotated[bool, typer.Option(help="The top label always belongs, calibrated as such.")] = False,  # noqa: FBT002
+    method: Annotated[
+        MethodName,
+        typer.Option(help="exact, split, split-reference, leave-one-out or paper-literal.", metavar="METHOD"),
+    ] = MethodName.EXACT,
+    score: Annotated[
+        ScoreName | None,
+        typer.Option(help="lac, aps, raps; residual, scaled or cqr.", metavar="SCORE", show_default=False),
+    ] = None,
+    never_empty: Annotated[  # noqa: FBT002  typer reads the default
+        bool, typer.Option("--never-empty", help="The top label always belongs, calibrated as such.")
+    ] = False,
     rank_penalty: Annotated[
         float | None, typer.Option(help="Of --score raps; 0.01 if not said.", show_default=False)
     ] = None,
