@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -474,7 +475,20 @@ def test_help_has_an_example_each_and_completion_is_there():
         assert f"Example: vicinal {name}" in text
         assert name in fine("--help")
     assert "Exit codes" in fine("--help")
-    assert "complete" in fine("--show-completion", "bash")
+    assert "--install-completion" in fine("--help")
+
+
+def test_completion_knows_the_commands(folder):
+    program = [sys.executable, "-c", "import sys; sys.argv[0] = 'vicinal'; from vicinal.cli import main; main()"]
+
+    def completed(**variables):
+        found = subprocess.run(program, capture_output=True, text=True, check=False, env={**os.environ, **variables})
+        assert not found.stderr
+        return found.stdout
+
+    assert "complete" in completed(_VICINAL_COMPLETE="source_bash")
+    words = {"COMP_WORDS": "vicinal ca", "COMP_CWORD": "1", "_VICINAL_COMPLETE": "complete_bash"}
+    assert completed(**words).split() == ["calibrate"]
 
 
 def test_a_reader_that_goes_is_no_error(folder):
