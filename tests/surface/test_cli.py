@@ -111,7 +111,8 @@ def test_every_format_gives_the_same_answers(folder, tmp_path):
     assert expected[3]["row_id"] == 3
     assert expected[3]["size"] == len(expected[3]["set"])
     arrays = [f"{name}={tmp_path}/{name}.npy" for name in ("logits", "representations")]
-    for sources in ([tmp_path / "a.parquet"], arrays, [tmp_path / "a.jsonl"], ["-"]):
+    bare = [tmp_path / "logits.npy", tmp_path / "representations.npy"]
+    for sources in ([tmp_path / "a.parquet"], arrays, bare, [tmp_path / "a.jsonl"], ["-"]):
         found = fine("predict", model, *sources, stdin=text)
         assert [json.loads(line) for line in found.splitlines()] == expected
     fine("predict", model, tmp_path / "a.parquet", "--out", tmp_path / "b.npz")

@@ -7,17 +7,19 @@ from pathlib import Path
 
 from vicinal.errors import InvalidFile
 from vicinal.tables.base import Table
-from vicinal.tables.files import EXPECTED, STANDARD_INPUT, check_file, reading, shown
+from vicinal.tables.files import EXPECTED, KNOWN, STANDARD_INPUT, check_file, reading, shown
 
 
 def open_table(sources: Sequence[str]) -> Table:
     """Open a .npz, .parquet or .jsonl file, "-" for JSON lines from standard input, or several name=file.npy.
 
+    A file that is called as its column, such as logits.npy, needs no name before it.
+
     Examples
     --------
-    >>> open_table(["logits.npy"])
+    >>> open_table(["outputs.npy"])
     Traceback (most recent call last):
-    vicinal.errors.InvalidFile: say which column logits.npy is: logits=logits.npy
+    vicinal.errors.InvalidFile: say which column outputs.npy is: logits=outputs.npy
     """
     if isinstance(sources, str) or not sources:
         msg = f"expected {EXPECTED}; got {sources!r}."
@@ -57,6 +59,8 @@ def _open_arrays(sources: Sequence[str]) -> Table:
     files: dict[str, str] = {}
     for source in sources:
         name, equals, file = source.partition("=")
+        if not equals and Path(source).stem in KNOWN:
+            name, equals, file = Path(source).stem, "=", source
         if _suffix(source) != ".npy":
             msg = f"several sources must each be name=file.npy; got {shown(source)}. Give one file alone otherwise."
             raise InvalidFile(msg)
