@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 THREADS = "2"
@@ -21,21 +19,11 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 
 import numpy as np  # noqa: E402  after the number of threads is set
 import psutil  # noqa: E402
-from sections import write_section  # noqa: E402
+from sections import median_seconds, write_section  # noqa: E402
 
 import vicinal as vc  # noqa: E402
 
 ROWS, CLASSES, CALIBRATION, WIDTH, NEIGHBORS = 25_000, 1_000, 5_000, 2_048, 500
-
-
-def median_seconds(call: Callable[[], object], repeats: int) -> float:
-    call()
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
 
 
 def probabilities(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,12 +9,10 @@ import argparse
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 THREADS = "2"
@@ -24,7 +22,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 import numpy as np  # noqa: E402  after the number of threads is set
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
-from sections import write_section  # noqa: E402
+from sections import median_seconds, write_section  # noqa: E402
 
 import vicinal as vc  # noqa: E402
 from vicinal.tables.opening import open_table  # noqa: E402
@@ -60,19 +58,10 @@ def read_rows(path: Path) -> None:
         pass
 
 
-def seconds_of(call: Callable[[], object], repeats: int = 3) -> float:
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
-
-
 def predicting(folder: Path) -> list[str]:
     """Predict the file with each method, by the command; return the lines of the table."""
     write_rows(folder / "rows.parquet")
-    reading = seconds_of(lambda: read_rows(folder / "rows.parquet"))
+    reading = median_seconds(lambda: read_rows(folder / "rows.parquet"), 3)
     logits, rows, labels = made_rows(CALIBRATION, 2)
     outputs = vc.ModelOutputs.from_logits(logits, rows)
     near, score = vc.Exponential(NEIGHBORS, 5.0), vc.NeverEmpty(vc.APS())
@@ -109,7 +98,7 @@ def storing(folder: Path) -> list[str]:
     )
     path = folder / "wide.vicinal"
     predictor = vc.calibrate(outputs, rng.integers(10, size=STORED), 0.9, localizer=vc.Uniform(200))
-    saving = seconds_of(lambda: predictor.save(path))
+    saving = median_seconds(lambda: predictor.save(path), 3)
     raw = path.read_bytes()
 
     def copied() -> None:
@@ -118,7 +107,7 @@ def storing(folder: Path) -> list[str]:
             file.flush()
             os.fsync(file.fileno())
 
-    copying, loading = seconds_of(copied), seconds_of(lambda: vc.load(path))
+    copying, loading = median_seconds(copied, 3), median_seconds(lambda: vc.load(path), 3)
     size = len(raw) / 1e6
     what = f"{STORED:,} rows, {STORED_WIDTH:,} dimensions ({size:.0f} MB)"
     return [

@@ -1,4 +1,4 @@
-"""RESULTS.md has a section for each script; each rewrites its own."""
+"""What the benchmarks share: the time of a call, and RESULTS.md, in which each script rewrites its own section."""
 
 from __future__ import annotations
 
@@ -6,11 +6,25 @@ import datetime
 import os
 import platform
 import re
+import statistics
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
+
+
+def median_seconds(call: Callable[[], object], repeats: int) -> float:
+    """Return the median time of a call, after one that is not timed."""
+    call()
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
 
 
 def write_section(title: str, threads: str, lines: list[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import vicinal as vc
 from tests.instances import LOCALIZERS, METHODS, classification_rows, regression_rows
 from vicinal.calibration import ScoredRows
-from vicinal.calibration.plugged import ReferenceRows
+from vicinal.calibration.reference import ReferenceRows
 from vicinal.diagnostics.diagnosis import bootstrapped
 from vicinal.diagnostics.theory import theory
 from vicinal.errors import Incompatible, ShapeMismatch, TooFewRows

@@ -9,7 +9,8 @@ from scipy.stats import binom, norm
 
 import vicinal as vc
 from vicinal.calibration import ScoredRows, Task
-from vicinal.calibration.plugged import ReferenceRows, ranks_among
+from vicinal.calibration.plugged import ranks_among
+from vicinal.calibration.reference import ReferenceRows
 from vicinal.calibration.split_reference import calibrate_apart
 from vicinal.scores.uniforms import row_uniforms
 

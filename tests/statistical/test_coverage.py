@@ -9,8 +9,9 @@ import pytest
 
 import vicinal as vc
 from tests.statistical import coverage as draw
-from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among
+from vicinal.calibration.plugged import PluggedCalibration, ranks_among
 from vicinal.calibration.promises import Nothing
+from vicinal.calibration.reference import ReferenceRows
 from vicinal.quantiles import order, sorted_pairs
 
 CELLS = list(itertools.product(draw.WORLDS, draw.METHODS, draw.SIZES))

@@ -13,17 +13,18 @@ gaps between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from vicinal._arrays import Floats, Ints, Reals
-from vicinal.calibration.base import Calibration, Landscape, Method, Neighbors, ScoredRows, Task, needed
+from vicinal.calibration.base import Landscape, Method, Task, needed
 from vicinal.calibration.kept import Kept
-from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, effective_sizes, ranks_among
+from vicinal.calibration.plugged import PluggedCalibration, ranks_among
 from vicinal.calibration.promises import FiniteSample, Guarantee
+from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.exact import CODE_BITS, Joined, join_sums, joined_counts, joined_thresholds
 from vicinal.kernels.ranks import UNITS, Rule
@@ -83,7 +84,7 @@ class Exact(Method):
 
 
 @dataclass(frozen=True, eq=False)
-class ExactCalibration(Calibration):
+class ExactCalibration(ReferencedCalibration):
     """Calibration rows in score order with their stored sums."""
 
     reference: ReferenceRows
@@ -96,11 +97,6 @@ class ExactCalibration(Calibration):
     def n_ranked(self) -> int:
         """Number of ranked rows."""
         return len(self.joined.codes)
-
-    @property
-    def width(self) -> int:
-        """Number of columns of a representation."""
-        return self.reference.rows.width
 
     def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
@@ -122,23 +118,6 @@ class ExactCalibration(Calibration):
 
         self.search.over_rows(self.reference.rows, representations, work)
         return PROMISE.p_values(below, self.n_ranked)
-
-    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
-        """Yield the neighbors of each point."""
-        return self.reference.neighbors(self.search, self.rule, representations)
-
-    def reference_rows(self) -> ScoredRows:
-        """Return the calibration rows, in score order."""
-        return self.reference.scored()
-
-    def searched_by(self) -> ExactSearch:
-        """Return how neighbors are found."""
-        return self.search
-
-    @property
-    def arithmetic(self) -> str:
-        """What this machine's distances are like."""
-        return self.reference.rows.arithmetic
 
     def kept(self) -> Kept:
         """Return the rows and their sums; codes and keys follow from them."""
@@ -162,10 +141,6 @@ class ExactCalibration(Calibration):
     def ranked_scores(self) -> Floats:
         """Scores of the ranked rows, ascending, (n,)."""
         return self.reference.scores
-
-    def effective_sizes(self, representations: Reals) -> Floats:
-        """Return how many equally weighted neighbors each row has, (n,)."""
-        return effective_sizes(self.reference, self.rule, self.search, representations)
 
     def global_threshold(self, coverage: Coverage) -> float:
         """Return the threshold of Split on the same rows."""

@@ -6,92 +6,28 @@ coverage is one of those pairs, and a test point accepts a score v where its pai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vicinal._arrays import Bools, Floats, Ints, Reals
-from vicinal.calibration.base import Calibration, Landscape, Neighbors, ScoredRows, Task
+from vicinal.calibration.base import Landscape, ScoredRows, Task
 from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import Guarantee, Promise
+from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
 from vicinal.errors import CorruptArtifact
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import (
     UNITS,
     Plugged,
     Rule,
-    effective_counts,
     own_ranks,
     plugged_counts,
     plugged_thresholds,
 )
-from vicinal.neighbors import ExactSearch, Reference
-from vicinal.neighbors.exact import nearest_first
+from vicinal.neighbors import ExactSearch
 from vicinal.quantiles import Coverage
-
-
-@dataclass(frozen=True, eq=False)
-class ReferenceRows:
-    """Rows that can be neighbors, in score order."""
-
-    rows: Reference
-    scores: Floats  # (n,) ascending
-    targets: Ints | Floats  # (n,)
-    numbers: Ints  # (n,) by which their owner knows the rows
-
-    @classmethod
-    def of(cls, rows: ScoredRows) -> ReferenceRows:
-        """Sort rows by score."""
-        by_score = rows.by_score
-        return cls(
-            Reference.of(rows.representations, by_score),
-            rows.scores[by_score],
-            rows.targets[by_score],
-            rows.numbers[by_score],
-        )
-
-    def neighbors(self, search: ExactSearch, rule: Rule, representations: Reals) -> Iterator[Neighbors]:
-        """Yield the neighbors of each point, given as (n, d), nearest first."""
-        for chosen, distances, weights, everyone in nearest_first(search, self.rows, rule, representations):
-            yield Neighbors(
-                rows=self.numbers[chosen],
-                distances=distances,
-                weights=weights,
-                scores=self.scores[chosen],
-                targets=self.targets[chosen],
-                everyone=everyone,
-            )
-
-    def scored(self) -> ScoredRows:
-        """Return the rows without their padding."""
-        return ScoredRows(self.rows.rows[: self.rows.n], self.scores, self.targets, self.numbers)
-
-    def kept(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays to keep; rows stay padded, so that they can be read where they lie."""
-        columns = {"scores": self.scores, "targets": self.targets, "numbers": self.numbers}
-        return {"rows": self.rows.rows, "bits": np.array([self.rows.bits]), **columns}
-
-    @classmethod
-    def restored(cls, kept: Kept) -> ReferenceRows:
-        """Return the rows from kept arrays."""
-        scores = kept.ascending("scores")
-        n = len(scores)
-        rows = Reference.restored(kept.table("rows"), n, int(kept.counts("bits", 1, most=64)[0]))
-        return cls(rows, scores, kept.targets(n), kept.counts("numbers", n, most=2**62))
-
-
-def effective_sizes(reference: ReferenceRows, rule: Rule, search: ExactSearch, rows: Reals) -> Floats:
-    """Return how many equally weighted neighbors those of each row are worth, (n,)."""
-    out = np.empty(len(rows))
-
-    def work(panel: Panel, first: int, start: int, stop: int) -> None:
-        effective_counts(panel, rule, start, stop, out[first:])
-
-    search.over_rows(reference.rows, rows, work)
-    return out
 
 
 def ranks_among(
@@ -120,7 +56,7 @@ def ranks_among_themselves(task: Task, rule: Rule) -> tuple[ReferenceRows, Ints,
 
 
 @dataclass(frozen=True, eq=False)
-class PluggedCalibration(Calibration):
+class PluggedCalibration(ReferencedCalibration):
     """Reference rows, and the sorted pairs of the ranked rows."""
 
     reference: ReferenceRows
@@ -136,11 +72,6 @@ class PluggedCalibration(Calibration):
     def n_ranked(self) -> int:
         """Number of ranked rows."""
         return len(self.ranks)
-
-    @property
-    def width(self) -> int:
-        """Number of columns of a representation."""
-        return self.reference.rows.width
 
     @property
     def plugged(self) -> Plugged:
@@ -183,23 +114,6 @@ class PluggedCalibration(Calibration):
         self.search.over_rows(self.reference.rows, representations, work)
         return self.promise.p_values(below, self.n_ranked)
 
-    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
-        """Yield the neighbors of each point."""
-        return self.reference.neighbors(self.search, self.rule, representations)
-
-    def reference_rows(self) -> ScoredRows:
-        """Return the rows that can be neighbors, in score order."""
-        return self.reference.scored()
-
-    def searched_by(self) -> ExactSearch:
-        """Return how neighbors are found."""
-        return self.search
-
-    @property
-    def arithmetic(self) -> str:
-        """What this machine's distances are like."""
-        return self.reference.rows.arithmetic
-
     def kept(self) -> Kept:
         """Return reference rows, pairs, and how many balls were empty."""
         pairs = {"ranks": self.ranks, "values": self.values, "empty": np.array([self.empty])}
@@ -209,10 +123,6 @@ class PluggedCalibration(Calibration):
     def ranked_scores(self) -> Floats:
         """Scores of the ranked rows, ascending, (n,)."""
         return self.own_scores
-
-    def effective_sizes(self, representations: Reals) -> Floats:
-        """Return how many equally weighted neighbors each row has, (n,)."""
-        return effective_sizes(self.reference, self.rule, self.search, representations)
 
     def global_threshold(self, coverage: Coverage) -> float:
         """Return the threshold of Split on the ranked rows."""

@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from vicinal._arrays import Ints, proper_share, seed_number
 from vicinal.calibration.base import Method, ScoredRows, Task, needed
 from vicinal.calibration.kept import Kept
-from vicinal.calibration.plugged import PluggedCalibration, ReferenceRows, ranks_among, restored_pairs
+from vicinal.calibration.plugged import PluggedCalibration, ranks_among, restored_pairs
 from vicinal.calibration.promises import FiniteSample
+from vicinal.calibration.reference import ReferenceRows
 from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch

@@ -1,0 +1,108 @@
+"""Rows that can be neighbors, and what every calibration that has them shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal._arrays import Floats, Ints, Reals
+from vicinal.calibration.base import Calibration, Neighbors, ScoredRows
+from vicinal.calibration.kept import Kept
+from vicinal.kernels.distances import Panel
+from vicinal.kernels.ranks import Rule, effective_counts
+from vicinal.neighbors import ExactSearch, Reference
+from vicinal.neighbors.exact import nearest_first
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceRows:
+    """Rows that can be neighbors, in score order."""
+
+    rows: Reference
+    scores: Floats  # (n,) ascending
+    targets: Ints | Floats  # (n,)
+    numbers: Ints  # (n,) by which their owner knows the rows
+
+    @classmethod
+    def of(cls, rows: ScoredRows) -> ReferenceRows:
+        """Sort rows by score."""
+        by_score = rows.by_score
+        return cls(
+            Reference.of(rows.representations, by_score),
+            rows.scores[by_score],
+            rows.targets[by_score],
+            rows.numbers[by_score],
+        )
+
+    def neighbors(self, search: ExactSearch, rule: Rule, representations: Reals) -> Iterator[Neighbors]:
+        """Yield the neighbors of each point, given as (n, d), nearest first."""
+        for chosen, distances, weights, everyone in nearest_first(search, self.rows, rule, representations):
+            yield Neighbors(
+                rows=self.numbers[chosen],
+                distances=distances,
+                weights=weights,
+                scores=self.scores[chosen],
+                targets=self.targets[chosen],
+                everyone=everyone,
+            )
+
+    def scored(self) -> ScoredRows:
+        """Return the rows without their padding."""
+        return ScoredRows(self.rows.rows[: self.rows.n], self.scores, self.targets, self.numbers)
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to keep; rows stay padded, so that they can be read where they lie."""
+        columns = {"scores": self.scores, "targets": self.targets, "numbers": self.numbers}
+        return {"rows": self.rows.rows, "bits": np.array([self.rows.bits]), **columns}
+
+    @classmethod
+    def restored(cls, kept: Kept) -> ReferenceRows:
+        """Return the rows from kept arrays."""
+        scores = kept.ascending("scores")
+        n = len(scores)
+        rows = Reference.restored(kept.table("rows"), n, int(kept.counts("bits", 1, most=64)[0]))
+        return cls(rows, scores, kept.targets(n), kept.counts("numbers", n, most=2**62))
+
+
+class ReferencedCalibration(Calibration):
+    """A calibration whose points have neighbors among reference rows."""
+
+    reference: ReferenceRows
+    rule: Rule
+    search: ExactSearch
+
+    @property
+    def width(self) -> int:
+        """Number of columns of a representation."""
+        return self.reference.rows.width
+
+    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
+        """Yield the neighbors of each point."""
+        return self.reference.neighbors(self.search, self.rule, representations)
+
+    def reference_rows(self) -> ScoredRows:
+        """Return the rows that can be neighbors, in score order."""
+        return self.reference.scored()
+
+    def searched_by(self) -> ExactSearch:
+        """Return how neighbors are found."""
+        return self.search
+
+    @property
+    def arithmetic(self) -> str:
+        """What this machine's distances are like."""
+        return self.reference.rows.arithmetic
+
+    def effective_sizes(self, representations: Reals) -> Floats:
+        """Return how many equally weighted neighbors those of each row are worth, (n,)."""
+        out = np.empty(len(representations))
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            effective_counts(panel, self.rule, start, stop, out[first:])
+
+        self.search.over_rows(self.reference.rows, representations, work)
+        return out
