@@ -6,7 +6,6 @@ import copy
 import hashlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -327,7 +326,6 @@ def test_memory_stays_near_the_size_of_the_file(files, tmp_path):
     arguments = [sys.executable, "-c", program, str(files["sets"]), str(tmp_path)]
     found = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert int(found.stdout) < 200e6
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
 
 
 def test_missing_files_folders_and_forbidden_ones_are_one_line(tmp_path):
@@ -363,16 +361,19 @@ def test_a_short_file_cannot_ask_for_endless_work(files, tmp_path):
         refused(tmp_path / "a")
 
 
-@pytest.mark.parametrize("name", ["near_below", "shell_above", "reach2", "nearest", "scores", "rows"])
-@pytest.mark.parametrize("value", [np.nan, -1.0, np.inf])
+NEVER = {
+    **dict.fromkeys(("near_below", "shell_above"), (np.nan, -1.0, np.inf)),
+    **dict.fromkeys(("reach2", "nearest"), (np.nan, -1.0)),
+    **dict.fromkeys(("scores", "rows"), (np.nan, np.inf)),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in NEVER.items() for value in values])
 def test_numbers_that_cannot_be_are_damage(name, value, tmp_path):
     predictor = vc.calibrate(ROWS, LABELS, 0.8, localizer=vc.Uniform(7))
     kept = dict(predictor.calibration.kept().arrays)
     kept[name] = kept[name].copy()
     kept[name].reshape(-1)[3] = value
-    may_be = {("reach2", np.inf), ("nearest", np.inf), ("rows", -1.0)}
-    if (name, value) in may_be:
-        return
     with pytest.raises((vc.CorruptArtifact, vc.InvalidValue)):  # load says of both that the file is damaged
         vc.Exact().restored(Kept(kept), predictor.localizer, vc.ExactSearch())
 

@@ -66,10 +66,9 @@ def write_tuning(writer: Writer, report: TuningReport) -> dict[str, Any]:
 def read_tuning(said: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]]) -> TuningReport:
     """Return the report that was written so."""
     try:
-        kept = Kept({"parts": arrays[said["candidates"]], "numbers": arrays[said["numbers"]]})
         # Numbers may be NaN (None) and infinite (an interval without an end), so only type and length are checked.
-        places = kept.arrays["parts"].reshape(-1, len(ROLES))
-        numbers = kept.arrays["numbers"].reshape(-1, len(NUMBERS))
+        places = arrays[said["candidates"]].reshape(-1, len(ROLES))
+        numbers = arrays[said["numbers"]].reshape(-1, len(NUMBERS))
         if places.dtype != np.int64 or numbers.dtype != np.float64 or len(places) != len(numbers):
             raise TypeError("its candidates are of another type")  # noqa: TRY301
         found = tuple(_candidate(*one, parts) for one in zip(places.tolist(), numbers.tolist(), strict=True))
