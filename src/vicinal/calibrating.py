@@ -14,7 +14,7 @@ from vicinal.errors import Incompatible, TooFewRows
 from vicinal.fingerprints import fingerprint, row_marks
 from vicinal.localizers import Localizer
 from vicinal.maps import MapPlan, RepresentationMap
-from vicinal.neighbors import ExactSearch
+from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
 from vicinal.predictor import IntervalPredictor, SetPredictor, check_outputs
 from vicinal.probabilities import ProbabilityModel
@@ -64,7 +64,7 @@ def calibrate(
     probabilities: ProbabilityModel | None = ...,
     representation: RepresentationMap | None = ...,
     method: Method | None = ...,
-    search: ExactSearch | None = ...,
+    search: NeighborSearch | None = ...,
     progress: bool = ...,
 ) -> SetPredictor: ...
 @overload
@@ -78,7 +78,7 @@ def calibrate(
     probabilities: None = ...,
     representation: RepresentationMap | None = ...,
     method: Method | None = ...,
-    search: ExactSearch | None = ...,
+    search: NeighborSearch | None = ...,
     progress: bool = ...,
 ) -> IntervalPredictor: ...
 def calibrate(
@@ -91,7 +91,7 @@ def calibrate(
     probabilities: ProbabilityModel | None = None,
     representation: RepresentationMap | None = None,
     method: Method | None = None,
-    search: ExactSearch | None = None,
+    search: NeighborSearch | None = None,
     progress: bool = False,
 ) -> SetPredictor | IntervalPredictor:
     """Calibrate on rows that neither the model nor any fitted part has seen.
@@ -122,7 +122,7 @@ def calibrate(
     parts = Parts(nonconformity, localizer, probabilities, representation)
     chosen = Exact() if method is None else method
     _check_parts(outputs, parts, chosen)
-    _check_kind("search", search, ExactSearch, "ExactSearch(...), or None")
+    _check_kind("search", search, NeighborSearch, "a search such as ExactSearch(...), or None")
     how = How(chosen, ExactSearch() if search is None else search, progress=progress)
     if localizer is None and chosen.local:
         found = _tuned(outputs, targets, coverage, parts, how)
@@ -142,7 +142,7 @@ class How:
     """How the parts are calibrated."""
 
     method: Method
-    search: ExactSearch
+    search: NeighborSearch
     progress: bool
 
 

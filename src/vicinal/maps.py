@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._arrays import Floats, Reals, as_reals, at_least_single, check_finite, check_rows, whole_number
 from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ShapeMismatch, TooFewRows
-from vicinal.neighbors.exact import row_products
+from vicinal.neighbors.reference import row_products
 from vicinal.outputs import ModelOutputs
 
 CHUNK_ENTRIES = 2**21

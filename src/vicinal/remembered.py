@@ -14,7 +14,6 @@ from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap, mapped
 from vicinal.neighbors import ExactSearch, Reference
-from vicinal.neighbors.exact import nearest_first
 from vicinal.outputs import ModelOutputs
 
 
@@ -48,7 +47,7 @@ class Remembered:
     def nearest(self, outputs: ModelOutputs, why: str) -> tuple[Ints, Floats, Floats]:
         """Return the neighbors of one row, given as outputs of one: rows, distances and weights, nearest first."""
         rule = self.localizer.rule(len(self) - 1)
-        return next(nearest_first(ExactSearch(), self.reference, rule, self.mapped(outputs, why)))[:3]
+        return next(ExactSearch().nearest_first(self.reference, rule, self.mapped(outputs, why)))[:3]
 
     def over(
         self,

@@ -25,7 +25,7 @@ from tests.instances import (
 )
 from vicinal._files import replacing
 from vicinal.codec.parts import PARTS
-from vicinal.neighbors import exact as search
+from vicinal.neighbors import reference as search
 
 N = 48
 TUNING, LABELS = classification_rows(60, seed=3)

@@ -11,7 +11,7 @@ from vicinal.kernels.distances import row_distances
 from vicinal.kernels.ranks import kth_smallest, members
 from vicinal.localizers import Uniform
 from vicinal.neighbors import Reference
-from vicinal.neighbors import exact as exact_search
+from vicinal.neighbors import reference as exact_search
 
 
 def distances(search, reference, queries):

@@ -15,7 +15,7 @@ from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import Guarantee
 from vicinal.errors import Incompatible
 from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
+from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.outputs import ModelOutputs, RowIds
 from vicinal.quantiles import Coverage
 
@@ -81,7 +81,7 @@ class Task:
 
     rows: ScoredRows
     localizer: Localizer | None = None
-    search: ExactSearch = field(default_factory=ExactSearch)
+    search: NeighborSearch = field(default_factory=ExactSearch)
     scorer: Scorer | None = None  # scores rows that the method brings itself
     progress: str | None = None  # what to call the work in a progress bar, or None for no bar
 
@@ -146,7 +146,7 @@ class Calibration(ABC):
         """Return the rows that can be neighbors, in score order; None where nobody can."""
         return None
 
-    def searched_by(self) -> ExactSearch:
+    def searched_by(self) -> NeighborSearch:
         """Return how neighbors are found."""
         return ExactSearch()
 
@@ -174,7 +174,7 @@ class Method(ABC):
     def calibrate(self, task: Task) -> Calibration:
         """Calibrate on scored rows."""
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> Calibration:
+    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> Calibration:
         """Return the calibration that `kept` arrays were taken from; `CorruptArtifact` where they cannot be that."""
         del kept, localizer, search
         msg = f"{type(self).__name__} is not one of the methods that can be loaded."

@@ -25,11 +25,10 @@ from vicinal.calibration.kept import Kept
 from vicinal.calibration.plugged import PluggedCalibration, ranks_among
 from vicinal.calibration.promises import FiniteSample, Guarantee
 from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
-from vicinal.kernels.distances import Panel
-from vicinal.kernels.exact import CODE_BITS, Joined, join_sums, joined_counts, joined_thresholds
+from vicinal.kernels.exact import CODE_BITS, Joined
 from vicinal.kernels.ranks import UNITS, Rule
 from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
+from vicinal.neighbors import NeighborSearch
 from vicinal.quantiles import Coverage, sorted_pairs
 
 PROMISE = FiniteSample(
@@ -62,16 +61,10 @@ class Exact(Method):
         rule = task.near.checked_rule(len(task.rows) - 1)
         reference = ReferenceRows.of(task.rows)
         distinct, codes = _coded(reference.scores)
-        joined = _empty_sums(codes)
-
-        def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            join_sums(panel, rule, joined.codes, first, start, stop, joined)
-
-        rows = reference.rows.rows[: len(task.rows)]
-        task.search.over_rows(reference.rows, rows, work, progress=task.progress)
+        joined = task.search.joined_sums(reference.rows, rule, codes, progress=task.progress)
         return ExactCalibration(reference, _keyed(joined), distinct, rule, task.search)
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> ExactCalibration:
+    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> ExactCalibration:
         """Return the calibration from its rows and their sums."""
         near, reference = needed(localizer), ReferenceRows.restored(kept)
         n = reference.rows.n
@@ -79,7 +72,7 @@ class Exact(Method):
         sums: dict[str, Any] = {name: kept.sums(name, n) for name in SUMS}
         sums |= {name: kept.lengths(name, n) for name in LENGTHS}
         sums |= {"near_count": kept.counts("near_count", n, most=n - 1), "alone": kept.flags("alone", n)}
-        joined = _empty_sums(codes)._replace(**sums)
+        joined = Joined.empty(codes)._replace(**sums)
         return ExactCalibration(reference, _keyed(joined), distinct, near.checked_rule(n - 1), search)
 
 
@@ -91,7 +84,7 @@ class ExactCalibration(ReferencedCalibration):
     joined: Joined
     distinct: Floats  # (u,) distinct scores, ascending
     rule: Rule
-    search: ExactSearch
+    search: NeighborSearch
 
     @property
     def n_ranked(self) -> int:
@@ -101,22 +94,13 @@ class ExactCalibration(ReferencedCalibration):
     def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
         orders = np.array([PROMISE.order(coverage, self.n_ranked) for coverage in coverages])
-        out = np.empty((len(representations), len(coverages)))
-
-        def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            joined_thresholds(panel, self.rule, self.joined, self.distinct, orders, start, stop, out[first:])
-
-        self.search.over_rows(self.reference.rows, representations, work, progress=progress)
-        return out
+        known = self.reference.rows, self.rule, self.joined, self.distinct
+        return self.search.joined_thresholds(*known, representations, orders, progress=progress)
 
     def p_values(self, representations: Reals, scores: Floats) -> Floats:
         """Return the p-value of each candidate score of each row."""
-        below = np.empty(scores.shape, np.int64)
-
-        def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            joined_counts(panel, self.rule, self.joined, self.distinct, scores[first:], start, stop, below[first:])
-
-        self.search.over_rows(self.reference.rows, representations, work)
+        known = self.reference.rows, self.rule, self.joined, self.distinct
+        below = self.search.joined_counts(*known, representations, scores)
         return PROMISE.p_values(below, self.n_ranked)
 
     def kept(self) -> Kept:
@@ -169,21 +153,3 @@ def _keyed(joined: Joined) -> Joined:
     shares = np.divide(below, total, out=np.zeros(len(below)), where=total > 0)
     keys = (np.rint(UNITS * shares).astype(np.int64) << CODE_BITS) | joined.codes
     return joined._replace(keys=keys, sorted_keys=np.sort(keys))
-
-
-def _empty_sums(codes: Ints) -> Joined:
-    n = len(codes)
-    floats = [np.empty(n) for _ in range(6)]
-    return Joined(
-        codes=codes,
-        reach2=floats[0],
-        nearest=floats[1],
-        near_count=np.empty(n, np.int64),
-        near_below=floats[2],
-        near_above=floats[3],
-        shell_below=floats[4],
-        shell_above=floats[5],
-        keys=np.empty(0, np.int64),
-        sorted_keys=np.empty(0, np.int64),
-        alone=np.empty(n, np.bool_),
-    )

@@ -18,7 +18,7 @@ from vicinal.calibration.reference import ReferenceRows
 from vicinal.errors import TooFewRows
 from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
+from vicinal.neighbors import NeighborSearch
 from vicinal.quantiles import sorted_pairs
 
 PROMISE = Nothing(
@@ -50,7 +50,7 @@ class LeaveOneOut(Method):
         pairs = sorted_pairs(ranks, reference.scores)
         return PluggedCalibration(reference, *pairs, reference.scores, rule, task.search, PROMISE, int(empty.sum()))
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> PluggedCalibration:
+    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> PluggedCalibration:
         """Return the calibration from its reference rows and pairs."""
         near, reference = needed(localizer), ReferenceRows.restored(kept)
         ranks, values, empty = restored_pairs(kept, reference.rows.n)

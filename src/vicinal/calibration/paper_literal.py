@@ -25,7 +25,7 @@ from vicinal.calibration.reference import ReferenceRows
 from vicinal.errors import CorruptArtifact
 from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
+from vicinal.neighbors import NeighborSearch
 from vicinal.quantiles import Coverage, exact_coverage, sorted_pairs
 
 
@@ -50,7 +50,7 @@ class PaperLiteral(Method):
         pairs = sorted_pairs(ranks, np.full(len(ranks), np.inf))
         return PluggedCalibration(reference, *pairs, reference.scores, rule, task.search, PaperPromise(), 0)
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> PluggedCalibration:
+    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> PluggedCalibration:
         """Return the calibration from its reference rows and ranks."""
         near, reference = needed(localizer), ReferenceRows.restored(kept)
         ranks, values, empty = restored_pairs(kept, reference.rows.n)

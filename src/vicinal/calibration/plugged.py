@@ -17,34 +17,20 @@ from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import Guarantee, Promise
 from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
 from vicinal.errors import CorruptArtifact
-from vicinal.kernels.distances import Panel
-from vicinal.kernels.ranks import (
-    UNITS,
-    Plugged,
-    Rule,
-    own_ranks,
-    plugged_counts,
-    plugged_thresholds,
-)
-from vicinal.neighbors import ExactSearch
+from vicinal.kernels.ranks import UNITS, Plugged, Rule
+from vicinal.neighbors import NeighborSearch
 from vicinal.quantiles import Coverage
 
 
 def ranks_among(
-    reference: ReferenceRows, rows: ScoredRows, own: Ints, rule: Rule, search: ExactSearch, progress: str | None
+    reference: ReferenceRows, rows: ScoredRows, own: Ints, rule: Rule, search: NeighborSearch, progress: str | None
 ) -> tuple[Ints, Bools]:
     """Return the rank of each row's own score among its reference neighbors, and whose ball was empty, (n,) each.
 
     `own` holds each row's place among the reference rows, which is left out, or -1.
     """
-    ranks, empty = np.empty(len(rows), np.int64), np.empty(len(rows), np.bool_)
     first_tied = np.searchsorted(reference.scores, rows.scores, side="left")
-
-    def work(panel: Panel, first: int, start: int, stop: int) -> None:
-        own_ranks(panel, rule, own[first:], first_tied[first:], start, stop, ranks[first:], empty[first:])
-
-    search.over_rows(reference.rows, rows.representations, work, progress=progress)
-    return ranks, empty
+    return search.own_ranks(reference.rows, rule, rows.representations, own, first_tied, progress=progress)
 
 
 def ranks_among_themselves(task: Task, rule: Rule) -> tuple[ReferenceRows, Ints, Bools]:
@@ -64,7 +50,7 @@ class PluggedCalibration(ReferencedCalibration):
     values: Floats  # (ranked,)
     own_scores: Floats  # (ranked,) ascending
     rule: Rule
-    search: ExactSearch
+    search: NeighborSearch
     promise: Promise
     empty: int
 
@@ -96,22 +82,12 @@ class PluggedCalibration(ReferencedCalibration):
     ) -> Floats:
         places = np.array([self.promise.order(coverage, self.n_ranked) for coverage in coverages]) - 1
         levels = self.ranks[places], self.values[places]
-        out = np.empty((len(representations), len(coverages)))
-
-        def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            plugged_thresholds(panel, self.rule, self.plugged, own[first:], *levels, start, stop, out[first:])
-
-        self.search.over_rows(self.reference.rows, representations, work, progress=progress)
-        return out
+        known = self.reference.rows, self.rule, self.plugged
+        return self.search.plugged_thresholds(*known, representations, own, levels, progress=progress)
 
     def p_values(self, representations: Reals, scores: Floats) -> Floats:
         """Return the p-value of each candidate score of each row."""
-        below = np.empty(scores.shape, np.int64)
-
-        def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            plugged_counts(panel, self.rule, self.plugged, scores[first:], start, stop, below[first:])
-
-        self.search.over_rows(self.reference.rows, representations, work)
+        below = self.search.plugged_counts(self.reference.rows, self.rule, self.plugged, representations, scores)
         return self.promise.p_values(below, self.n_ranked)
 
     def kept(self) -> Kept:

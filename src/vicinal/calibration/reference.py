@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from vicinal._arrays import Floats, Ints, Reals
 from vicinal.calibration.base import Calibration, Neighbors, ScoredRows
 from vicinal.calibration.kept import Kept
-from vicinal.kernels.distances import Panel
-from vicinal.kernels.ranks import Rule, effective_counts
-from vicinal.neighbors import ExactSearch, Reference
-from vicinal.neighbors.exact import nearest_first
+from vicinal.kernels.ranks import Rule
+from vicinal.neighbors import NeighborSearch, Reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +36,9 @@ class ReferenceRows:
             rows.numbers[by_score],
         )
 
-    def neighbors(self, search: ExactSearch, rule: Rule, representations: Reals) -> Iterator[Neighbors]:
+    def neighbors(self, search: NeighborSearch, rule: Rule, representations: Reals) -> Iterator[Neighbors]:
         """Yield the neighbors of each point, given as (n, d), nearest first."""
-        for chosen, distances, weights, everyone in nearest_first(search, self.rows, rule, representations):
+        for chosen, distances, weights, everyone in search.nearest_first(self.rows, rule, representations):
             yield Neighbors(
                 rows=self.numbers[chosen],
                 distances=distances,
@@ -73,7 +71,7 @@ class ReferencedCalibration(Calibration):
 
     reference: ReferenceRows
     rule: Rule
-    search: ExactSearch
+    search: NeighborSearch
 
     @property
     def width(self) -> int:
@@ -88,21 +86,15 @@ class ReferencedCalibration(Calibration):
         """Return the rows that can be neighbors, in score order."""
         return self.reference.scored()
 
-    def searched_by(self) -> ExactSearch:
+    def searched_by(self) -> NeighborSearch:
         """Return how neighbors are found."""
         return self.search
 
     @property
     def arithmetic(self) -> str:
         """What this machine's distances are like."""
-        return self.reference.rows.arithmetic
+        return self.search.arithmetic(self.reference.rows)
 
     def effective_sizes(self, representations: Reals) -> Floats:
         """Return how many equally weighted neighbors those of each row are worth, (n,)."""
-        out = np.empty(len(representations))
-
-        def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            effective_counts(panel, self.rule, start, stop, out[first:])
-
-        self.search.over_rows(self.reference.rows, representations, work)
-        return out
+        return self.search.effective_sizes(self.reference.rows, self.rule, representations)

@@ -18,7 +18,7 @@ from vicinal.calibration.base import Calibration, Method, Neighbors, Task
 from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import FiniteSample, Guarantee
 from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
+from vicinal.neighbors import NeighborSearch
 from vicinal.quantiles import Coverage
 
 PROMISE = FiniteSample("Split", "the test score is equally likely to take any place among all scores.", beta=True)
@@ -40,7 +40,7 @@ class Split(Method):
         """Sort the scores."""
         return SplitCalibration(np.sort(task.rows.scores))
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> SplitCalibration:
+    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> SplitCalibration:
         """Return the calibration from its scores."""
         del localizer, search
         return SplitCalibration(kept.ascending("scores"))

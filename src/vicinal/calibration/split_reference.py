@@ -24,7 +24,7 @@ from vicinal.calibration.promises import FiniteSample
 from vicinal.calibration.reference import ReferenceRows
 from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
 from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
+from vicinal.neighbors import NeighborSearch
 from vicinal.outputs import ModelOutputs, RowIds
 from vicinal.quantiles import sorted_pairs
 
@@ -89,7 +89,7 @@ class SplitReference(Method):
         """Rank every row that is not a reference row among those that are."""
         return calibrate_apart(*self._divided(task), task)
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: ExactSearch) -> PluggedCalibration:
+    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> PluggedCalibration:
         """Return the calibration from its reference rows and the pairs of the ranked rows."""
         near, reference = needed(localizer), ReferenceRows.restored(kept)
         ranks, values, empty = restored_pairs(kept)

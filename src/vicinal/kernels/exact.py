@@ -38,6 +38,24 @@ class Joined(NamedTuple):
     sorted_keys: NDArray[np.int64]
     alone: NDArray[np.bool_]  # no row in the ball: everyone, with equal weights, stands in
 
+    @classmethod
+    def empty(cls, codes: NDArray[np.int64]) -> Joined:
+        """Return room for the sums of rows with these codes, without keys."""
+        n = len(codes)
+        return cls(
+            codes=codes,
+            reach2=np.empty(n),
+            nearest=np.empty(n),
+            near_count=np.empty(n, np.int64),
+            near_below=np.empty(n),
+            near_above=np.empty(n),
+            shell_below=np.empty(n),
+            shell_above=np.empty(n),
+            keys=np.empty(0, np.int64),
+            sorted_keys=np.empty(0, np.int64),
+            alone=np.empty(n, np.bool_),
+        )
+
 
 @kernel
 def join_sums(panel, rule, codes, own_start, start, stop, joined):

@@ -6,6 +6,7 @@ hold i. In fold f, a row's neighbors are the first k of its list that are not of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,16 @@ class Lists(NamedTuple):
     who: NDArray[np.int32]  # (entries,)
     squared: NDArray[np.float64]  # (entries,) squared distances: roots would tie what differs in the last bit
     folds: NDArray[np.int64]  # (n,)
+
+    @classmethod
+    def joined(
+        cls,
+        pieces: Sequence[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]],
+        folds: NDArray[np.int64],
+    ) -> Lists:
+        """Put the lists of consecutive rows together: counts, and entries one list after another."""
+        counts, who, squared = (np.concatenate(part) for part in zip(*pieces, strict=True))
+        return cls(np.concatenate([[0], np.cumsum(counts)]), who, squared, folds)
 
 
 class Scored(NamedTuple):

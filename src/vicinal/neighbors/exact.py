@@ -1,103 +1,43 @@
-"""Exact search in blocks over BLAS, with distances that do not depend on the block they were computed in.
-
-BLAS gives an entry of a product other last bits when the shape of the call changes. Three things make it a function
-of its two rows: both sides are padded with zero rows to whole tiles; a probe of this machine's BLAS checks, once for
-each width, that padded products then agree to the bit, whatever the position and the company; and where float32
-products do not (OpenBLAS on AVX2), float64 products are tried, and at last every distance is a plain sum of squares,
-as it is for short rows, where a product gains nothing.
-"""
+"""Exact search by brute force: products in blocks, and the kernels that go over them row by row."""
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from typing import cast
+from functools import partial
 
 import numpy as np
-from tqdm import tqdm
 
-from vicinal._arrays import Floats, Ints, Reals, check_finite, positive
+from vicinal._arrays import Bools, Floats, Ints, Reals, positive
+from vicinal._progress import steps
 from vicinal._threads import over_chunks
-from vicinal.errors import CorruptArtifact, InvalidLevel, InvalidValue
-from vicinal.kernels.distances import Panel, squared_norms
-from vicinal.kernels.ranks import Rule, listed_neighbors
-
-TILE = 64
-"""Reference rows are padded to a multiple of this."""
-
-QUERY_TILE = 32
-"""Queries are padded to a multiple of this: less, and a single row would cost less, but BLAS is not stable there."""
-
-DIRECT_WIDTH = 24
-"""Representations up to this wide are compared directly: a product would not be faster."""
+from vicinal.errors import InvalidLevel
+from vicinal.kernels.distances import Panel
+from vicinal.kernels.exact import Joined, join_sums, joined_counts, joined_thresholds
+from vicinal.kernels.lists import Lists, nearest_lists
+from vicinal.kernels.ranks import (
+    Plugged,
+    Rule,
+    effective_counts,
+    own_ranks,
+    plugged_counts,
+    plugged_thresholds,
+)
+from vicinal.neighbors.base import NeighborSearch
+from vicinal.neighbors.reference import TILE, Reference, nearest_first
 
 MOST_QUERIES = 4096
 """Queries in one panel; fewer cost time, since BLAS threads go on spinning for a while after every product."""
 
-
 MOST_MEGABYTES = 1e9
 """More than any machine has."""
 
-
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """Rows that can be neighbors: (n padded to tiles, d) in float32 or float64, with their squared norms."""
-
-    rows: Reals
-    norms: Floats
-    n: int
-    multiplied: bool  # distances come from products; otherwise from plain sums of squares
-
-    @classmethod
-    def of(cls, representations: Reals, order: Ints) -> Reference:
-        """Take the rows in `order`, pad and measure them; float16 becomes float32."""
-        width = representations.shape[1]
-        dtype, multiplied = _arithmetic_for(representations.dtype, width)
-        padded = _zero_tiles(len(order), width, dtype, TILE)
-        for start in range(0, len(order), 4096):  # piece by piece: no second copy of all rows
-            some = order[start : start + 4096]
-            padded[start : start + len(some)] = representations[some]
-        return cls(padded, _norms(padded), len(order), multiplied)
-
-    @property
-    def bits(self) -> int:
-        """Bits of the floats that rows are compared in."""
-        return 8 * self.rows.dtype.itemsize
-
-    @classmethod
-    def restored(cls, rows: Reals, n: int, bits: int) -> Reference:
-        """Take n padded rows as they lie, where they are compared in the type they have; otherwise a copy.
-
-        Rows may be stored in fewer than the `bits` they were compared in, which then still count: rounding the rows
-        they are compared with to fewer would change distances.
-        """
-        if bits not in (32, 64):
-            msg = f"rows must be compared in 32 or 64 bits; got {bits}."
-            raise CorruptArtifact(msg)
-        if len(rows) != len(_zero_tiles(n, 0, np.dtype("<f4"), TILE)) or rows[n:].any():
-            msg = f"rows must be {n}, filled up with zeros to a multiple of {TILE}; got shape {rows.shape}."
-            raise CorruptArtifact(msg)
-        check_finite(rows, "rows")
-        dtype, multiplied = _arithmetic_for(np.dtype(f"<f{bits // 8}"), rows.shape[1])
-        taken = rows.astype(dtype, copy=False)
-        return cls(taken, _norms(taken), n, multiplied)
-
-    @cached_property
-    def arithmetic(self) -> str:
-        """What this machine makes of distances and weights of fixed rows of this kind: equal words, equal bits."""
-        return _arithmetic(self.width, self.rows.dtype.str, self.multiplied) if self.width else ""
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return int(self.rows.shape[1])
+BUFFERED = 2**21
+"""Entries of unfinished lists that a thread holds at a time."""
 
 
 @dataclass(frozen=True)
-class ExactSearch:
+class ExactSearch(NeighborSearch):
     """Exact neighbors by brute force in blocks; `megabytes` bounds the block of products held at a time.
 
     Examples
@@ -119,19 +59,11 @@ class ExactSearch:
         item = reference.rows.dtype.itemsize
         fitting = int(self.megabytes * 2**20 / (item * max(1, len(reference.rows))))
         block = min(MOST_QUERIES, max(TILE, fitting // TILE * TILE))
-        buffer = np.empty((0, 0), reference.rows.dtype)
-        starts = range(0, len(queries), block)
-        for start in tqdm(starts, desc=progress, unit="block", disable=progress is None or len(starts) == 1):
-            chunk = queries[start : start + block]
-            if not reference.multiplied:
-                rows = np.ascontiguousarray(chunk, dtype=reference.rows.dtype)
-                yield start, Panel(buffer, rows, _norms(rows), reference.rows, reference.norms, reference.n)
-                continue
-            rows = _padded_queries(chunk, reference.rows.dtype)
-            if len(buffer) != len(rows):
-                buffer = np.empty((len(rows), len(reference.rows)), reference.rows.dtype)
-            np.matmul(rows, reference.rows.T, out=buffer)
-            yield start, Panel(buffer, rows[: len(chunk)], _norms(rows), reference.rows, reference.norms, reference.n)
+        products: Reals | None = None
+        for start in steps(range(0, len(queries), block), progress):
+            panel = reference.panel(queries[start : start + block], products)
+            products = panel.dots
+            yield start, panel
 
     def over_rows(
         self,
@@ -146,92 +78,140 @@ class ExactSearch:
             n_queries = len(panel.queries)
             over_chunks(partial(work, panel, first), n_queries, reference.n)
 
+    def arithmetic(self, reference: Reference) -> str:
+        """Return what this machine makes of distances."""
+        return reference.arithmetic
 
-def nearest_first(
-    search: ExactSearch, reference: Reference, rule: Rule, representations: Reals
-) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
-    """Yield rows, distances and weights (summing to one) of each point's neighbors, and whether its ball was empty.
+    def own_ranks(
+        self,
+        reference: Reference,
+        rule: Rule,
+        queries: Reals,
+        own: Ints,
+        first_tied: Ints,
+        *,
+        progress: str | None = None,
+    ) -> tuple[Ints, Bools]:
+        """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
+        ranks, empty = np.empty(len(queries), np.int64), np.empty(len(queries), np.bool_)
 
-    The points are given as (n, d); distances are NaN where none were taken.
-    """
-    for _, panel in search.panels(reference, representations):
-        for query in range(len(panel.queries)):
-            found = cast("tuple[Ints, Floats, Floats, bool]", listed_neighbors(panel, rule, query))
-            who, squared, weights, everyone = found
-            order = np.argsort(squared, kind="stable")
-            distances = np.sqrt(squared[order]) if reference.width else np.full(len(order), np.nan)
-            yield who[order], distances, weights[order] / max(weights.sum(), np.finfo(float).tiny), bool(everyone)
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            own_ranks(panel, rule, own[first:], first_tied[first:], start, stop, ranks[first:], empty[first:])
 
+        self.over_rows(reference, queries, work, progress=progress)
+        return ranks, empty
 
-def _arithmetic_for(dtype: np.dtype[np.floating], width: int) -> tuple[np.dtype[np.floating], bool]:
-    """Return in which type rows of a given one are compared on this machine, and whether by products."""
-    dtypes = ["<f8"] if dtype == np.float64 else ["<f4", "<f8"]
-    stable = [dtype for dtype in dtypes if width > DIRECT_WIDTH and stable_products(width, dtype)]
-    return np.dtype((stable or dtypes)[0]), bool(stable)
+    def plugged_thresholds(
+        self,
+        reference: Reference,
+        rule: Rule,
+        plugged: Plugged,
+        queries: Reals,
+        own: Ints,
+        levels: tuple[Ints, Floats],
+        *,
+        progress: str | None = None,
+    ) -> Floats:
+        """Return the largest accepted score of each query at each level (rank, score), (q, levels)."""
+        out = np.empty((len(queries), len(levels[0])))
 
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            plugged_thresholds(panel, rule, plugged, own[first:], *levels, start, stop, out[first:])
 
-@lru_cache(maxsize=256)
-def _arithmetic(width: int, dtype: str, multiplied: bool) -> str:  # noqa: FBT001
-    """Return a digest of the distances and weights of fixed rows, as the kernels compute them here."""
-    # Rows from whole numbers, not from a generator: those may change between versions of numpy.
-    rows = (np.arange(2 * TILE * width, dtype=np.int64) ** 2 % 1009 / 97 - 5).reshape(-1, width).astype(dtype)
-    reference = Reference(rows, _norms(rows), len(rows), multiplied)
-    found = nearest_first(ExactSearch(), reference, Rule(0, -1.0, math.sqrt(width), 0.0), rows[:QUERY_TILE])
-    digest = hashlib.sha256(f"{dtype} {multiplied}".encode())
-    for _, distances, weights, _ in found:
-        digest.update(distances.tobytes() + weights.tobytes())
-    return digest.hexdigest()[:16]
+        self.over_rows(reference, queries, work, progress=progress)
+        return out
 
+    def plugged_counts(
+        self, reference: Reference, rule: Rule, plugged: Plugged, queries: Reals, candidates: Floats
+    ) -> Ints:
+        """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
+        below = np.empty(candidates.shape, np.int64)
 
-@lru_cache(maxsize=256)
-def stable_products(width: int, dtype: str) -> bool:
-    """Probe whether this BLAS gives a padded product's entry the same bits at any place, in any company, transposed."""
-    rng = np.random.default_rng(width)
-    many = rng.standard_normal((9 * TILE, width)).astype(dtype)
-    whole = many @ many.copy().T
-    for n_queries, first in ((1, 0), (1, 5), (2, 2), (3, 1), (7, 0), (10, 8)):
-        queries = slice(first * QUERY_TILE, (first + n_queries) * QUERY_TILE)
-        for start, stop in ((0, 9), (3, 4), (2, 5), (0, 1)):
-            columns = slice(start * TILE, stop * TILE)
-            if not np.array_equal(many[queries] @ many[columns].copy().T, whole[queries, columns]):
-                return False
-    shifted = np.roll(many, 7, axis=0)
-    moved = (shifted[: 2 * QUERY_TILE] @ many.copy().T)[7:]
-    return bool(np.array_equal(moved, whole[: 2 * QUERY_TILE - 7]) and np.array_equal(whole, whole.T))
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            plugged_counts(panel, rule, plugged, candidates[first:], start, stop, below[first:])
 
+        self.over_rows(reference, queries, work)
+        return below
 
-def row_products(rows: Floats, columns: Floats) -> Floats:
-    """Return rows @ columns.T in float64, (n, columns), each entry a function of its two rows alone."""
-    width = rows.shape[1]
-    if not stable_products(width, "<f8"):
-        return np.asarray(np.einsum("ij,kj->ik", rows, columns, optimize=False))
-    padded = _zero_tiles(len(columns), width, np.dtype("<f8"), TILE)
-    padded[: len(columns)] = columns
-    products: Floats = np.matmul(_padded_queries(rows, padded.dtype), padded.T)
-    return products[: len(rows), : len(columns)]
+    def joined_sums(self, reference: Reference, rule: Rule, codes: Ints, *, progress: str | None = None) -> Joined:
+        """Return what is kept of each reference row to rank it again when a point joins."""
+        joined = Joined.empty(codes)
 
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            join_sums(panel, rule, codes, first, start, stop, joined)
 
-def _zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int) -> Reals:
-    """Return zeros for the rows and for what fills their last tile."""
-    return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)
+        self.over_rows(reference, reference.rows[: reference.n], work, progress=progress)
+        return joined
 
+    def joined_thresholds(
+        self,
+        reference: Reference,
+        rule: Rule,
+        joined: Joined,
+        distinct: Floats,
+        queries: Reals,
+        orders: Ints,
+        *,
+        progress: str | None = None,
+    ) -> Floats:
+        """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
+        out = np.empty((len(queries), len(orders)))
 
-def _padded_queries(rows: Reals, dtype: np.dtype[np.floating]) -> Reals:
-    """Return a copy of the rows with zero rows added to a whole number of tiles."""
-    out = _zero_tiles(len(rows), rows.shape[1], dtype, QUERY_TILE)
-    out[: len(rows)] = rows
-    return out
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            joined_thresholds(panel, rule, joined, distinct, orders, start, stop, out[first:])
 
+        self.over_rows(reference, queries, work, progress=progress)
+        return out
 
-def _norms(rows: Reals) -> Floats:
-    """Return the squared norms; refuse rows so long that a distance would overflow."""
-    out = np.empty(len(rows))
-    over_chunks(lambda start, stop: squared_norms(rows[start:stop], out[start:stop]), len(rows), rows.shape[1])
-    most = float(np.finfo(rows.dtype).max) / 8.0
-    if len(out) and not out.max() <= most:
-        msg = (
-            f"representations must be short enough for distances in {rows.dtype}: squared length at most {most:.3g}; "
-            f"one has {out.max():.3g}. Scale them down."
-        )
-        raise InvalidValue(msg)
-    return out
+    def joined_counts(
+        self,
+        reference: Reference,
+        rule: Rule,
+        joined: Joined,
+        distinct: Floats,
+        queries: Reals,
+        candidates: Floats,
+    ) -> Ints:
+        """Return how many rows have a pair below that of each candidate score of a query that joins."""
+        below = np.empty(candidates.shape, np.int64)
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            joined_counts(panel, rule, joined, distinct, candidates[first:], start, stop, below[first:])
+
+        self.over_rows(reference, queries, work)
+        return below
+
+    def effective_sizes(self, reference: Reference, rule: Rule, queries: Reals) -> Floats:
+        """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+        out = np.empty(len(queries))
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            effective_counts(panel, rule, start, stop, out[first:])
+
+        self.over_rows(reference, queries, work)
+        return out
+
+    def nearest_first(
+        self, reference: Reference, rule: Rule, queries: Reals
+    ) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
+        """Yield rows, distances and weights of each query's neighbors, and whether its ball was empty."""
+        for _, panel in self.panels(reference, queries):
+            yield from nearest_first(panel, rule)
+
+    def lists(self, reference: Reference, folds: Ints, n_folds: int, most: int, least: int) -> Lists:
+        """Return the nearest others of each reference row, nearest first, enough for `most` neighbors in any fold."""
+        n = reference.n
+        pieces: dict[int, tuple[Ints, np.ndarray, Floats]] = {}
+        step = max(1, BUFFERED // n)
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            for begin in range(start, stop, step):
+                end = min(begin + step, stop)
+                counts = np.empty(end - begin, np.int64)
+                who, squared = np.empty((end - begin, n), np.int32), np.empty((end - begin, n))
+                nearest_lists(panel, first, folds, n_folds, most, least, begin, end, counts, who, squared)
+                listed = np.arange(n) < counts[:, None]
+                pieces[first + begin] = (counts, who[listed], squared[listed])
+
+        self.over_rows(reference, reference.rows[:n], work)
+        return Lists.joined([pieces[start] for start in sorted(pieces)], folds)

@@ -8,13 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints, Reals
-from vicinal.kernels.distances import Panel
-from vicinal.kernels.lists import Lists, nearest_lists
-from vicinal.neighbors.exact import ExactSearch, Reference
-
-BUFFERED = 2**21
-"""Entries of unfinished lists that a thread holds at a time."""
+from vicinal._arrays import Ints, Reals
+from vicinal.kernels.lists import Lists
+from vicinal.neighbors.base import NeighborSearch
+from vicinal.neighbors.exact import ExactSearch
+from vicinal.neighbors.reference import Reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +22,14 @@ class NeighborLists:
     lists: Lists
 
     @classmethod
-    def among(cls, representations: Reals, most: int, folds: Ints | None = None, least: int = 0) -> NeighborLists:
+    def among(
+        cls,
+        representations: Reals,
+        most: int,
+        folds: Ints | None = None,
+        least: int = 0,
+        search: NeighborSearch | None = None,
+    ) -> NeighborLists:
         """Find, for each of n rows, the others it needs for `most` neighbors, and all tied with the last.
 
         `folds` says which fold each row belongs to, (n,); without it none is ever left out. No list is shorter than
@@ -34,25 +39,8 @@ class NeighborLists:
         groups = np.zeros(n, np.int64) if folds is None else folds
         n_folds = 0 if folds is None else int(groups.max()) + 1
         reference = Reference.of(representations, np.arange(n))
-        pieces: dict[int, tuple[Ints, np.ndarray, Floats]] = {}
-
-        step = max(1, BUFFERED // n)
-
-        def work(panel: Panel, first: int, start: int, stop: int) -> None:
-            for begin in range(start, stop, step):
-                end = min(begin + step, stop)
-                counts = np.empty(end - begin, np.int64)
-                who, squared = np.empty((end - begin, n), np.int32), np.empty((end - begin, n))
-                nearest_lists(panel, first, groups, n_folds, most, least, begin, end, counts, who, squared)
-                listed = np.arange(n) < counts[:, None]
-                pieces[first + begin] = (counts, who[listed], squared[listed])
-
-        ExactSearch().over_rows(reference, reference.rows[:n], work)
-        ordered = [pieces[start] for start in sorted(pieces)]
-        starts = np.concatenate([[0], np.cumsum(np.concatenate([counts for counts, _, _ in ordered]))])
-        who = np.concatenate([piece for _, piece, _ in ordered])
-        squared = np.concatenate([piece for _, _, piece in ordered])
-        return cls(Lists(starts, who, squared, groups))
+        how = ExactSearch() if search is None else search
+        return cls(how.lists(reference, groups, n_folds, most, least))
 
     @property
     def n(self) -> int:

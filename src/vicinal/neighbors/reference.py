@@ -1,0 +1,186 @@
+"""Rows that can be neighbors, and distances to them that do not depend on the block they were computed in.
+
+BLAS gives an entry of a product other last bits when the shape of the call changes. Three things make it a function
+of its two rows: both sides are padded with zero rows to whole tiles; a probe of this machine's BLAS checks, once for
+each width, that padded products then agree to the bit, whatever the position and the company; and where float32
+products do not (OpenBLAS on AVX2), float64 products are tried, and at last every distance is a plain sum of squares,
+as it is for short rows, where a product gains nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import cast
+
+import numpy as np
+
+from vicinal._arrays import Floats, Ints, Reals, check_finite
+from vicinal._threads import over_chunks
+from vicinal.errors import CorruptArtifact, InvalidValue
+from vicinal.kernels.distances import Panel, squared_norms
+from vicinal.kernels.ranks import Rule, listed_neighbors
+
+TILE = 64
+"""Reference rows are padded to a multiple of this."""
+
+QUERY_TILE = 32
+"""Queries are padded to a multiple of this: less, and a single row would cost less, but BLAS is not stable there."""
+
+DIRECT_WIDTH = 24
+"""Representations up to this wide are compared directly: a product would not be faster."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Rows that can be neighbors: (n padded to tiles, d) in float32 or float64, with their squared norms."""
+
+    rows: Reals
+    norms: Floats
+    n: int
+    multiplied: bool  # distances come from products; otherwise from plain sums of squares
+
+    @classmethod
+    def of(cls, representations: Reals, order: Ints) -> Reference:
+        """Take the rows in `order`, pad and measure them; float16 becomes float32."""
+        width = representations.shape[1]
+        dtype, multiplied = _arithmetic_for(representations.dtype, width)
+        padded = _zero_tiles(len(order), width, dtype, TILE)
+        for start in range(0, len(order), 4096):  # piece by piece: no second copy of all rows
+            some = order[start : start + 4096]
+            padded[start : start + len(some)] = representations[some]
+        return cls(padded, _norms(padded), len(order), multiplied)
+
+    @property
+    def bits(self) -> int:
+        """Bits of the floats that rows are compared in."""
+        return 8 * self.rows.dtype.itemsize
+
+    @classmethod
+    def restored(cls, rows: Reals, n: int, bits: int) -> Reference:
+        """Take n padded rows as they lie, where they are compared in the type they have; otherwise a copy.
+
+        Rows may be stored in fewer than the `bits` they were compared in, which then still count: rounding the rows
+        they are compared with to fewer would change distances.
+        """
+        if bits not in (32, 64):
+            msg = f"rows must be compared in 32 or 64 bits; got {bits}."
+            raise CorruptArtifact(msg)
+        if len(rows) != len(_zero_tiles(n, 0, np.dtype("<f4"), TILE)) or rows[n:].any():
+            msg = f"rows must be {n}, filled up with zeros to a multiple of {TILE}; got shape {rows.shape}."
+            raise CorruptArtifact(msg)
+        check_finite(rows, "rows")
+        dtype, multiplied = _arithmetic_for(np.dtype(f"<f{bits // 8}"), rows.shape[1])
+        taken = rows.astype(dtype, copy=False)
+        return cls(taken, _norms(taken), n, multiplied)
+
+    @cached_property
+    def arithmetic(self) -> str:
+        """What this machine makes of distances and weights of fixed rows of this kind: equal words, equal bits."""
+        return _arithmetic(self.width, self.rows.dtype.str, self.multiplied) if self.width else ""
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(self.rows.shape[1])
+
+    def panel(self, queries: Reals, buffer: Reals | None = None) -> Panel:
+        """Return one block of queries, (q, d), against all rows; products are written to a `buffer` that fits."""
+        dtype = self.rows.dtype
+        if not self.multiplied:
+            rows = np.ascontiguousarray(queries, dtype=dtype)
+            return Panel(np.empty((0, 0), dtype), rows, _norms(rows), self.rows, self.norms, self.n)
+        rows = _padded_queries(queries, dtype)
+        fits = buffer is not None and buffer.shape == (len(rows), len(self.rows))
+        products = np.matmul(rows, self.rows.T, out=buffer if fits else None)
+        return Panel(products, rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n)
+
+
+def nearest_first(panel: Panel, rule: Rule) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
+    """Yield rows, distances and weights (summing to one) of each query's neighbors, and whether its ball was empty.
+
+    Distances are NaN where none were taken.
+    """
+    for query in range(len(panel.queries)):
+        found = cast("tuple[Ints, Floats, Floats, bool]", listed_neighbors(panel, rule, query))
+        who, squared, weights, everyone = found
+        order = np.argsort(squared, kind="stable")
+        distances = np.sqrt(squared[order]) if panel.rows.shape[1] else np.full(len(order), np.nan)
+        yield who[order], distances, weights[order] / max(weights.sum(), np.finfo(float).tiny), bool(everyone)
+
+
+def _arithmetic_for(dtype: np.dtype[np.floating], width: int) -> tuple[np.dtype[np.floating], bool]:
+    """Return in which type rows of a given one are compared on this machine, and whether by products."""
+    dtypes = ["<f8"] if dtype == np.float64 else ["<f4", "<f8"]
+    stable = [dtype for dtype in dtypes if width > DIRECT_WIDTH and stable_products(width, dtype)]
+    return np.dtype((stable or dtypes)[0]), bool(stable)
+
+
+@lru_cache(maxsize=256)
+def _arithmetic(width: int, dtype: str, multiplied: bool) -> str:  # noqa: FBT001
+    """Return a digest of the distances and weights of fixed rows, as the kernels compute them here."""
+    # Rows from whole numbers, not from a generator: those may change between versions of numpy.
+    rows = (np.arange(2 * TILE * width, dtype=np.int64) ** 2 % 1009 / 97 - 5).reshape(-1, width).astype(dtype)
+    reference = Reference(rows, _norms(rows), len(rows), multiplied)
+    panel = reference.panel(rows[:QUERY_TILE])
+    digest = hashlib.sha256(f"{dtype} {multiplied}".encode())
+    for _, distances, weights, _ in nearest_first(panel, Rule(0, -1.0, math.sqrt(width), 0.0)):
+        digest.update(distances.tobytes() + weights.tobytes())
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def stable_products(width: int, dtype: str) -> bool:
+    """Probe whether this BLAS gives a padded product's entry the same bits at any place, in any company, transposed."""
+    rng = np.random.default_rng(width)
+    many = rng.standard_normal((9 * TILE, width)).astype(dtype)
+    whole = many @ many.copy().T
+    for n_queries, first in ((1, 0), (1, 5), (2, 2), (3, 1), (7, 0), (10, 8)):
+        queries = slice(first * QUERY_TILE, (first + n_queries) * QUERY_TILE)
+        for start, stop in ((0, 9), (3, 4), (2, 5), (0, 1)):
+            columns = slice(start * TILE, stop * TILE)
+            if not np.array_equal(many[queries] @ many[columns].copy().T, whole[queries, columns]):
+                return False
+    shifted = np.roll(many, 7, axis=0)
+    moved = (shifted[: 2 * QUERY_TILE] @ many.copy().T)[7:]
+    return bool(np.array_equal(moved, whole[: 2 * QUERY_TILE - 7]) and np.array_equal(whole, whole.T))
+
+
+def row_products(rows: Floats, columns: Floats) -> Floats:
+    """Return rows @ columns.T in float64, (n, columns), each entry a function of its two rows alone."""
+    width = rows.shape[1]
+    if not stable_products(width, "<f8"):
+        return np.asarray(np.einsum("ij,kj->ik", rows, columns, optimize=False))
+    padded = _zero_tiles(len(columns), width, np.dtype("<f8"), TILE)
+    padded[: len(columns)] = columns
+    products: Floats = np.matmul(_padded_queries(rows, padded.dtype), padded.T)
+    return products[: len(rows), : len(columns)]
+
+
+def _zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int) -> Reals:
+    """Return zeros for the rows and for what fills their last tile."""
+    return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)
+
+
+def _padded_queries(rows: Reals, dtype: np.dtype[np.floating]) -> Reals:
+    """Return a copy of the rows with zero rows added to a whole number of tiles."""
+    out = _zero_tiles(len(rows), rows.shape[1], dtype, QUERY_TILE)
+    out[: len(rows)] = rows
+    return out
+
+
+def _norms(rows: Reals) -> Floats:
+    """Return the squared norms; refuse rows so long that a distance would overflow."""
+    out = np.empty(len(rows))
+    over_chunks(lambda start, stop: squared_norms(rows[start:stop], out[start:stop]), len(rows), rows.shape[1])
+    most = float(np.finfo(rows.dtype).max) / 8.0
+    if len(out) and not out.max() <= most:
+        msg = (
+            f"representations must be short enough for distances in {rows.dtype}: squared length at most {most:.3g}; "
+            f"one has {out.max():.3g}. Scale them down."
+        )
+        raise InvalidValue(msg)
+    return out
