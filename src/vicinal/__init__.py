@@ -165,6 +165,8 @@ __all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604  a tested list
 
 
 def __getattr__(name: str) -> object:
+    if name == "torch":  # not in __all__: `from vicinal import *` must work without torch
+        return import_module("vicinal.torch")
     if name in _HOMES:
         value: object = getattr(import_module(f"vicinal.{_HOMES[name]}"), name)
     elif name in _MODULES:

@@ -9,6 +9,7 @@ VicinalError
 ├─ MissingExtra(ImportError)       an optional dependency is absent; names the extra to install
 ├─ MissingFile(FileNotFoundError)  there is no such file
 ├─ InvalidFile(ValueError)         a file of rows is not what it should be: its format, its columns, what they hold
+├─ ModelFailed(RuntimeError)       a network or its loader raised; the error it raised is the cause
 ├─ CannotWrite(OSError)            a file could not be written; what was there before is as it was
 ├─ UnsupportedArtifact(ValueError) a saved file that this version cannot read: not one of ours, a newer format, a part
 └─ CorruptArtifact(ValueError)     a saved file that is damaged: its checksum, or what it holds, does not agree
@@ -72,6 +73,10 @@ class MissingFile(VicinalError, FileNotFoundError):
 
 class InvalidFile(VicinalError, ValueError):
     """A file of rows is not what it should be."""
+
+
+class ModelFailed(VicinalError, RuntimeError):
+    """A network or its loader raised; the model is as it was, and what it raised is the cause."""
 
 
 class CannotWrite(VicinalError, OSError):

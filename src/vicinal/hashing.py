@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from vicinal._arrays import Floats, Reals
 from vicinal._threads import over_chunks
@@ -31,6 +35,16 @@ def hashed(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]], seed: int) ->
     out = np.empty(len(bits))
     over_chunks(lambda start, stop: kernels.hash_rows(bits, keys, start, stop, out), len(out), bits.shape[1])
     return out
+
+
+def id_words(row_ids: NDArray[Any]) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
+    """Return two 32-bit words for each row id, a whole number or a text, (n, 2)."""
+    if row_ids.dtype.kind in "iu":
+        words = np.ascontiguousarray(row_ids.astype(np.int64))
+    else:
+        digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in row_ids.tolist()]
+        words = np.frombuffer(b"".join(digests), dtype="<i8")
+    return words.astype("<i8").view(np.uint32).reshape(-1, 2)
 
 
 def overlap(known: Floats, given: Floats) -> float:

@@ -89,6 +89,23 @@ def nearest_list(distances, n, own, folds, n_folds, most, least, scratch, who):
 
 
 @kernel
+def enough_listed(who, squared, folds, n_folds, most, least, others, counts):
+    """Write how many of each row's sorted neighbors are needed, all tied with the last too, or -1: more must be listed.
+
+    `who` and `squared` hold the nearest of the `others` there are, (rows, listed) each.
+    """
+    listed = who.shape[1]
+    for i in range(who.shape[0]):
+        needed = first_enough(who[i], listed, folds, n_folds, most, least)
+        if needed < 0 and listed == others:
+            needed = listed
+        while 0 < needed < listed and squared[i, needed] == squared[i, needed - 1]:
+            needed += 1
+        # The last one listed may be tied with others that are not.
+        counts[i] = needed if needed < listed or listed == others else -1
+
+
+@kernel
 def nearest_lists(panel, first, folds, n_folds, most, least, start, stop, counts, who, squared):
     """Write the lists of queries start .. stop, which are rows first + q of the reference; (stop - start, n) each."""
     n = panel.n

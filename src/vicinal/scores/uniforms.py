@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 from vicinal._arrays import Floats
-from vicinal.hashing import hashed, hashed_values
-from vicinal.outputs import ClassificationOutputs, RowIds
+from vicinal.hashing import hashed, hashed_values, id_words
+from vicinal.outputs import ClassificationOutputs
 
 
 def row_uniforms(outputs: ClassificationOutputs, seed: int | None) -> Floats:
@@ -26,14 +24,5 @@ def row_uniforms(outputs: ClassificationOutputs, seed: int | None) -> Floats:
     if outputs.uniforms is not None:
         return outputs.uniforms
     if outputs.row_ids is not None:
-        return hashed(_id_bits(outputs.row_ids), seed)
+        return hashed(id_words(outputs.row_ids), seed)
     return hashed_values(outputs.given, seed)
-
-
-def _id_bits(row_ids: RowIds) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
-    if row_ids.dtype.kind == "i":
-        words = np.ascontiguousarray(row_ids.astype(np.int64))
-    else:
-        digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in row_ids.tolist()]
-        words = np.frombuffer(b"".join(digests), dtype="<i8")
-    return words.astype("<i8").view(np.uint32).reshape(-1, 2)

@@ -1,0 +1,12 @@
+"""From a trained network to prediction sets: collect its outputs, search on its device, wrap it."""
+
+from vicinal._extras import needs
+
+with needs("torch", "torch"):
+    import torch as _torch  # noqa: F401  said here, once, with the extra to install
+
+from vicinal.torch.collecting import collect
+from vicinal.torch.module import ConformalModule, ConformalSets
+from vicinal.torch.search import TorchSearch
+
+__all__ = ["ConformalModule", "ConformalSets", "TorchSearch", "collect"]

@@ -1,0 +1,111 @@
+"""Batches of a loader: inputs and targets, as tuples or dicts, on the device where the model is."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from vicinal.errors import Incompatible, ModelFailed
+
+TARGETS = ("labels", "label", "targets", "target", "y")
+"""Keys under which a dict holds the targets."""
+
+Unpack = Callable[[Any], tuple[Any, Any]]
+
+
+def batches(loader: Iterable[Any], model: nn.Module, unpack: Unpack | None) -> Iterator[tuple[Any, Any]]:
+    """Yield inputs and targets of each batch; say how far it came where the loader raises."""
+    try:
+        iterator = iter(loader)
+    except TypeError as error:
+        msg = f"loader must be something that yields batches, such as a DataLoader; got {type(loader).__name__}."
+        raise Incompatible(msg) from error
+    count = 0
+    while True:
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            said = str(error).strip().splitlines()
+            msg = (
+                f"the loader raised after {count} batches: {type(error).__name__}: {said[0] if said else ''}. "
+                "Nothing was kept, and the model is as it was."
+            )
+            raise ModelFailed(msg) from error
+        count += 1
+        yield unpacked(batch, model) if unpack is None else _by_hand(unpack, batch)
+
+
+def _by_hand(unpack: Unpack, batch: Any) -> tuple[Any, Any]:
+    found = unpack(batch)
+    if not isinstance(found, tuple) or len(found) != 2:  # noqa: PLR2004
+        msg = f"unpack must return a pair (inputs, targets); got {type(found).__name__}."
+        raise Incompatible(msg)
+    return found
+
+
+def unpacked(batch: Any, model: nn.Module) -> tuple[Any, Any]:
+    """Return inputs and targets of a pair, or of a dict with the targets under a usual name."""
+    if isinstance(batch, Mapping):
+        return _from_dict(batch, model)
+    if isinstance(batch, (tuple, list)) and len(batch) == 2:  # noqa: PLR2004
+        return batch[0], batch[1]
+    what = f"{len(batch)} entries" if isinstance(batch, (tuple, list)) else type(batch).__name__
+    msg = (
+        f"a batch must be a pair (inputs, targets), or a dict with its targets under one of {', '.join(TARGETS)}; "
+        f"got {what}. Pass unpack=lambda batch: (inputs, targets)."
+    )
+    raise Incompatible(msg)
+
+
+def _from_dict(batch: Mapping[str, Any], model: nn.Module) -> tuple[Any, Any]:
+    key = next((name for name in TARGETS if name in batch), None)
+    if key is None:
+        keys = ", ".join(map(str, batch))
+        msg = (
+            f"a batch must hold its targets under one of {', '.join(TARGETS)}; got the keys {keys}. "
+            "Pass unpack=lambda batch: (inputs, targets)."
+        )
+        raise Incompatible(msg)
+    rest = {name: value for name, value in batch.items() if name != key}
+    known = inspect.signature(model.forward).parameters
+    anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    if rest and (anything or all(name in known for name in rest)):
+        return rest, batch[key]
+    if len(rest) == 1:
+        return next(iter(rest.values())), batch[key]
+    unknown = ", ".join(name for name in rest if name not in known) or "nothing"
+    msg = f"the model's forward does not take {unknown}. Pass unpack=lambda batch: (inputs, targets)."
+    raise Incompatible(msg)
+
+
+def sent(value: Any, device: torch.device) -> Any:
+    """Return inputs with every tensor on the device."""
+    if isinstance(value, Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, Mapping):
+        return {name: sent(inner, device) for name, inner in value.items()}
+    if isinstance(value, (tuple, list)):
+        return tuple(sent(inner, device) for inner in value)
+    return value
+
+
+def target_column(targets: Any, n_rows: int) -> NDArray[Any]:
+    """Return the targets of a batch as one number for each of its rows, (n_rows,)."""
+    array = targets.detach().cpu().numpy() if isinstance(targets, Tensor) else np.asarray(targets)
+    if array.shape == (n_rows, 1):
+        array = array[:, 0]
+    if array.shape != (n_rows,) or array.dtype.kind not in "iubf":
+        msg = (
+            f"targets must be one number for each of the {n_rows} rows of a batch; got {array.dtype} {array.shape}. "
+            "Pass unpack=lambda batch: (inputs, targets) where they lie elsewhere."
+        )
+        raise Incompatible(msg)
+    return array

@@ -1,0 +1,91 @@
+"""Every calibrated part as one: from outputs and representations to sets."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from vicinal.torch import maps, methods, probabilities, scores
+from vicinal.torch.maps import at_least_single
+from vicinal.torch.parts import Part
+from vicinal.torch.uniforms import hash_keys, hashed, value_words
+
+
+class Conformal(Part):
+    """From outputs and representations to sets: every part that was calibrated."""
+
+    n_classes: int
+    seed: int | None
+    score: scores.Score
+    probabilities: probabilities.Probabilities
+    representation: maps.Map
+    thresholds: methods.Thresholds
+    output_keys: Tensor
+    id_keys: Tensor
+
+    def __init__(self, **fields: object) -> None:
+        super().__init__(**fields)  # type: ignore[arg-type]
+        for name, words in (("output_keys", self.n_classes), ("id_keys", 2)):
+            self.register_buffer(name, hash_keys(self.seed or 0, words + 1), persistent=False)
+
+    @property
+    def reads_representations(self) -> bool:
+        """Whether the neighborhood or the votes look at representations."""
+        return self.thresholds.width > 0 or isinstance(self.probabilities, probabilities.Votes)
+
+    @property
+    def widths(self) -> set[int]:
+        """How wide representations must be, for each part that reads them."""
+        model, near = self.probabilities, self.thresholds
+        found = {self.representation.taken_width(near.width)} if near.width else set()
+        if isinstance(model, probabilities.Votes):
+            found.add(model.representation.taken_width(int(model.voters.rows.shape[1])))
+        return found
+
+    @property
+    def randomized(self) -> bool:
+        """Whether the score uses a uniform number for each row."""
+        return self.seed is not None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the widest array that a row needs."""
+        voters = self.probabilities.voters.rows if isinstance(self.probabilities, probabilities.Votes) else ()
+        return max(self.n_classes, self.thresholds.n_columns, len(voters))
+
+    def forward(
+        self, outputs: Tensor, representations: Tensor | None, uniforms: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return which labels belong, (q, classes), and the threshold of each row, (q,)."""
+        bare = outputs[:, :0] if representations is None else at_least_single(representations)
+        rows = self.representation(bare) if self.thresholds.width else bare[:, :0]
+        thresholds, gap = self.thresholds(rows, outputs.shape[0])
+        chances = self.probabilities(outputs, bare)
+        if uniforms is None:
+            uniforms = hashed(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
+        mask = self.score.members(chances, uniforms.double(), scores.bounds(thresholds, gap))
+        broken = ~outputs.isfinite().all(1) | ~bare.isfinite().all(1)
+        return scores.everything(mask, thresholds, broken)
+
+
+PARTS: dict[str, type[Part]] = {
+    kind.__name__: kind
+    for kind in (
+        Conformal,
+        scores.LAC,
+        scores.RAPS,
+        scores.NeverEmpty,
+        maps.Identity,
+        maps.UnitLength,
+        maps.Rounded,
+        maps.Affine,
+        maps.Chained,
+        probabilities.Probabilities,
+        probabilities.Temperature,
+        probabilities.Votes,
+        methods.Reference,
+        methods.SplitThresholds,
+        methods.PluggedThresholds,
+        methods.JoinedThresholds,
+    )
+}
+"""Every part that a state dict can name."""

@@ -1,0 +1,178 @@
+"""The exact method on tensors: a query joins the rows, and only the rows it comes near are ranked again.
+
+Codes, keys and the search over them are those of `vicinal.kernels.exact`; here all queries of a block take each step
+of the bisection together, and the rows they change are one flat list of pairs (query, row).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vicinal.kernels.exact import CODE_BITS
+from vicinal.kernels.ranks import Rule
+from vicinal.torch.distances import Distances
+from vicinal.torch.neighborhoods import Near, limits, neighborhood
+from vicinal.torch.ranks import pair_keys, rank_units
+
+MOST_PAIRS = 2**24
+"""Changed rows of a block of queries that are held at a time; a block with more is cut."""
+
+
+class JoinedRows(NamedTuple):
+    """What is kept of each row, in score order: as `vicinal.kernels.exact.Joined`, (n,) each."""
+
+    codes: Tensor
+    reach2: Tensor
+    nearest: Tensor
+    near_count: Tensor
+    near_below: Tensor
+    near_above: Tensor
+    shell_below: Tensor
+    shell_above: Tensor
+    keys: Tensor
+    sorted_keys: Tensor
+    alone: Tensor
+
+
+class Changed(NamedTuple):
+    """The rows that queries come near, one entry for each pair, sorted by query."""
+
+    query: Tensor
+    codes: Tensor
+    before: Tensor  # key before the query joins
+    if_below: Tensor  # key after, where the query scores below the row
+    if_above: Tensor  # key after, where it does not
+
+
+def joined_sums(distances: Distances, rule: Rule, codes: Tensor, own: Tensor) -> dict[str, Tensor]:
+    """Return the sums of rows `own`, (q,), from their distances to all rows, infinite to themselves."""
+    near, squared = neighborhood(distances, rule), distances.squared
+    reach = torch.full_like(near.nearest, rule.radius2 if rule.radius2 >= 0.0 else math.inf, dtype=torch.float64)
+    if rule.radius2 < 0.0 and 0 < rule.n_neighbors <= squared.shape[1]:
+        reach = limits(squared, rule.n_neighbors).double()
+    if near.columns is not None:
+        distances = Distances(squared.gather(1, near.columns), distances.slack)
+    # Weights may underflow to 0: who belongs is said by distance.
+    member = distances.up_to(reach[:, None]) | near.empty[:, None]
+    member &= distances.squared < math.inf
+    shell = member & ~distances.nearer(reach[:, None]) if rule.radius2 < 0.0 else torch.zeros_like(member)
+    inner, below = member & ~shell, near.values(codes) < codes[own, None]
+
+    def summed(where: Tensor) -> Tensor:
+        return torch.where(where, near.weights, 0.0).sum(1)
+
+    return {
+        "reach2": reach,
+        "nearest": near.nearest.double().sqrt(),
+        "near_count": inner.sum(1),
+        "near_below": summed(inner & below),
+        "near_above": summed(inner & ~below),
+        "shell_below": summed(shell & below),
+        "shell_above": summed(shell & ~below),
+        "alone": near.empty,
+    }
+
+
+def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> Changed:
+    """Return the rows that queries come near, with both keys each may then have."""
+    query, row = (distances.up_to(joined.reach2) | joined.alone).nonzero(as_tuple=True)
+    found = Distances(distances.squared[query, row], distances.slack)
+    limit, alone, ball = joined.reach2[row], joined.alone[row], rule.radius2 >= 0.0
+    # A nearer point that fills the k-th place pushes the shell out; a point in an empty ball is the only neighbor.
+    full = joined.near_count + 1 == (-1 if ball else rule.n_neighbors)
+    leaves = found.nearer(limit) & (limit < math.inf) & full[row]
+    only = alone & (found.squared <= rule.radius2)
+    below = torch.where(only, 0.0, joined.near_below[row]) + torch.where(leaves, 0.0, joined.shell_below[row])
+    above = torch.where(only, 0.0, joined.near_above[row]) + torch.where(leaves, 0.0, joined.shell_above[row])
+    weight = torch.ones_like(below)
+    if rule.bandwidth < math.inf:
+        ahead = torch.where(alone, 0.0, joined.nearest[row] - found.squared.double().sqrt())
+        relative = torch.exp(-ahead.abs() / rule.bandwidth)
+        # Weights are relative to the nearest neighbor: where that is the new point, all others shrink.
+        shrink = torch.where(ahead > 0.0, relative, 1.0)
+        weight = torch.where(ahead > 0.0, 1.0, relative)
+        below, above = below * shrink, above * shrink
+    more, codes = below + weight, joined.codes[row]
+    if_below = pair_keys(rank_units(more, more + above), codes)
+    if_above = pair_keys(rank_units(below, below + (above + weight)), codes)
+    return Changed(query, codes, joined.keys[row], if_below, if_above)
+
+
+def counts_below(near: Near, joined: JoinedRows, changed: Changed, code: Tensor) -> Tensor:
+    """Return how many rows have a pair below that of each query when it has the score of `code`, (q,)."""
+    first = torch.searchsorted(joined.codes, code)
+    ranks = rank_units(near.below(first), near.total)
+    key = (ranks.long() << CODE_BITS) | code
+    count = torch.searchsorted(joined.sorted_keys, key)
+    own = key[changed.query]
+    after = torch.where(code[changed.query] < changed.codes, changed.if_below, changed.if_above)
+    moved = (after < own).int() - (changed.before < own).int()
+    return count + torch.zeros_like(count, dtype=torch.int32).index_add_(0, changed.query, moved)
+
+
+def accepted_codes(near: Near, joined: JoinedRows, changed: Changed, n_codes: int, order: Tensor) -> Tensor:
+    """Return the largest code at which fewer than `order` pairs lie below, (q,), by bisection."""
+    # Code 0 is always accepted (nothing lies below the smallest score) and the last gap never is (m <= n).
+    accepted = torch.zeros(len(near.weights), dtype=torch.long, device=near.weights.device)
+    rejected = torch.full_like(accepted, n_codes - 1)
+    for _ in range(max(1, (n_codes - 1).bit_length())):
+        code = (accepted + rejected) >> 1
+        fits = counts_below(near, joined, changed, code) < order
+        accepted, rejected = torch.where(fits, code, accepted), torch.where(fits, rejected, code)
+    return accepted
+
+
+def short_blocks(distances: Distances, joined: JoinedRows) -> list[slice]:
+    """Return blocks of queries short enough for the list of rows they change."""
+    n_queries = len(distances.squared)
+    if distances.squared.numel() <= MOST_PAIRS:
+        return [slice(0, n_queries)]
+    counted = (distances.up_to(joined.reach2) | joined.alone).sum(1).cumsum(0).tolist()
+    blocks, start, taken = [], 0, 0
+    for stop in range(1, n_queries + 1):
+        if counted[stop - 1] - taken > MOST_PAIRS and stop - 1 > start:
+            blocks.append(slice(start, stop - 1))
+            start, taken = stop - 1, counted[stop - 2]
+    return [*blocks, slice(start, n_queries)]
+
+
+def gap_or_score(distinct: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest score that a code stands for, and whether it is an open gap's, just below the next score."""
+    gap = code % 2 == 1
+    score = distinct[(code >> 1) + gap]
+    return torch.where(gap, torch.nextafter(score, torch.full_like(score, -math.inf)), score), gap
+
+
+def joined_thresholds(
+    distances: Distances, rule: Rule, joined: JoinedRows, distinct: Tensor, orders: list[int]
+) -> tuple[Tensor, Tensor]:
+    """Return the largest accepted score of each query for each order m, (q, orders), and whether it is a gap's."""
+    found, gaps = [], []
+    for block in short_blocks(distances, joined):
+        some = distances.of(block)
+        near, changed = neighborhood(some, rule), changed_rows(some, rule, joined)
+        codes = [accepted_codes(near, joined, changed, 2 * len(distinct), torch.tensor(m)) for m in orders]
+        scores = [gap_or_score(distinct, code) for code in codes]
+        found.append(torch.stack([score for score, _ in scores], 1))
+        gaps.append(torch.stack([gap for _, gap in scores], 1))
+    return torch.cat(found), torch.cat(gaps)
+
+
+def joined_counts(distances: Distances, rule: Rule, joined: JoinedRows, distinct: Tensor, candidates: Tensor) -> Tensor:
+    """Return how many rows have a pair below that of each candidate score of each query, (q, candidates)."""
+    place = torch.searchsorted(distinct, candidates)
+    same = distinct[place.clamp_max(len(distinct) - 1)] == candidates
+    codes = 2 * place - (~same).long()
+    out = torch.empty_like(codes)
+    for block in short_blocks(distances, joined):
+        some = distances.of(block)
+        near, changed = neighborhood(some, rule), changed_rows(some, rule, joined)
+        for column in range(codes.shape[1]):
+            code = codes[block, column]
+            below = counts_below(near, joined, changed, code.clamp_min(0))
+            out[block, column] = torch.where(code < 0, 0, below)
+    return out

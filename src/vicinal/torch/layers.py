@@ -1,0 +1,180 @@
+"""A layer of a network, by name or as a function: what it makes of a batch is the representation of its rows."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from vicinal.errors import Incompatible, ShapeMismatch
+from vicinal.torch.maps import at_least_single
+
+Layer: TypeAlias = str | nn.Module | Callable[..., Any] | None
+"""A layer's name, the layer itself, a function of the inputs, or None: no representations."""
+
+IMAGES = 4
+"""Axes of activations that are averaged over the last two: rows, channels, height, width."""
+
+NAMED = 8
+"""Names of layers that a message lists."""
+
+
+class Tap:
+    """A forward hook that takes what a layer returns, for the threads that opened it; otherwise it does nothing."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, list[Any]] = {}
+
+    def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        """Take an output."""
+        del module, inputs
+        taken = self.seen.get(_thread())
+        if taken is not None:
+            taken.append(output)
+
+    @contextmanager
+    def open(self) -> Iterator[list[Any]]:
+        """Collect what the layer returns while the block runs."""
+        taken: list[Any] = []
+        self.seen[_thread()] = taken
+        try:
+            yield taken
+        finally:
+            del self.seen[_thread()]
+
+
+def _thread() -> int:
+    # Dynamo does not know threads; what it compiles is called by one at a time.
+    return 0 if torch.compiler.is_compiling() else threading.get_ident()
+
+
+@dataclass(frozen=True)
+class Representations:
+    """Where the representations of a model's rows come from."""
+
+    model: nn.Module
+    layer: Layer
+    tap: Tap = field(default_factory=Tap)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.layer, str):
+            find_layer(self.model, self.layer)
+        elif self.layer is not None and not callable(self.layer):
+            msg = f"layer must be a name, a layer, a function of the inputs, or None; got {self.layer!r}."
+            raise Incompatible(msg)
+
+    @property
+    def hooked(self) -> nn.Module | None:
+        """The layer whose output is taken while the model runs; None where a function is called, or nothing is."""
+        if isinstance(self.layer, str):
+            return find_layer(self.model, self.layer)
+        if isinstance(self.layer, nn.Module) and layer_name(self.model, self.layer) is not None:
+            return self.layer
+        return None
+
+    def attach(self) -> Callable[[], None]:
+        """Put the tap on the layer, where there is one; return what takes it off again."""
+        layer = self.hooked
+        return _nothing if layer is None else layer.register_forward_hook(self.tap).remove
+
+    def of(self, seen: list[Any], inputs: Any, n_rows: int) -> Tensor | None:
+        """Return the representations, (n_rows, d), from what the layer returned, or from a call with the inputs."""
+        if self.layer is None:
+            return None
+        if self.hooked is None:
+            assert callable(self.layer)  # noqa: S101  checked above
+            value = called(self.layer, inputs)
+        elif not seen:
+            msg = f"the layer {self._name!r} did not run: the model's forward does not use it. Name one that it does."
+            raise Incompatible(msg)
+        else:
+            value = seen[-1]
+        found = flat(value, self._name)
+        if found.shape[0] != n_rows:
+            msg = (
+                f"the layer {self._name!r} must give one activation for each of the {n_rows} rows of a batch; "
+                f"got shape {tuple(found.shape)}."
+            )
+            raise ShapeMismatch(msg)
+        return found
+
+    @property
+    def _name(self) -> str:
+        if isinstance(self.layer, nn.Module):
+            return layer_name(self.model, self.layer) or type(self.layer).__name__
+        return self.layer if isinstance(self.layer, str) else getattr(self.layer, "__name__", "function")
+
+
+def _nothing() -> None:
+    """Take nothing off."""
+
+
+def find_layer(model: nn.Module, name: str) -> nn.Module:
+    """Return the layer of a name; where there is none, say which names are near."""
+    layers: dict[str, nn.Module] = dict(model.named_modules())
+    layers.pop("", None)
+    if name in layers:
+        return layers[name]
+    ends = [known for known in layers if known.split(".")[-1] == name]
+    near = difflib.get_close_matches(name, layers, n=NAMED, cutoff=0.5)
+    last = list(layers)[-NAMED:]
+    found = list(dict.fromkeys([*ends, *near]))[:NAMED]
+    hint = f"Near it are {_quoted(found)}." if found else f"Its last layers are {_quoted(last)}."
+    if not layers:
+        hint = "It has no layers: give a function of the inputs."
+    msg = f"the model has no layer called {name!r}. {hint} See dict(model.named_modules()) for all."
+    raise Incompatible(msg)
+
+
+def layer_name(model: nn.Module, layer: nn.Module) -> str | None:
+    """Return the name of a layer of the model, or None where it is not one of its layers."""
+    return next((name for name, known in model.named_modules() if known is layer), None)
+
+
+def flat(value: Any, name: str) -> Tensor:
+    """Return activations as rows, (n, d): averaged over height and width where there are four axes, else flattened."""
+    tensor = first_tensor(value)
+    if tensor is None or not tensor.is_floating_point() or tensor.ndim == 0:
+        kind = type(value).__name__ if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
+        msg = f"the layer {name!r} must return rows of floats; got {kind}."
+        raise Incompatible(msg)
+    rows = at_least_single(tensor.detach()) if tensor.ndim == IMAGES else tensor.detach()
+    if tensor.ndim == IMAGES:
+        return rows.mean((2, 3)).to(tensor.dtype)
+    return rows.flatten(1) if rows.ndim > 1 else rows[:, None]
+
+
+def first_tensor(value: Any) -> Tensor | None:
+    """Return a tensor, or the first one in a tuple, a list or a dict."""
+    if isinstance(value, Tensor):
+        return value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (tuple, list)) else ()
+    return next((found for found in map(first_tensor, inner) if found is not None), None)
+
+
+def called(function: Callable[..., Any], inputs: Any) -> Any:
+    """Call with a tensor, or with the entries of a tuple or a list, or with those of a dict by name."""
+    if isinstance(inputs, Mapping):
+        return function(**inputs)
+    return function(*inputs) if isinstance(inputs, (tuple, list)) else function(inputs)
+
+
+def logits_of(value: Any) -> Tensor:
+    """Return the logits from what a model returned: a tensor, `.logits`, the entry "logits", or the first tensor."""
+    if not isinstance(value, Tensor):
+        named = value.get("logits") if isinstance(value, Mapping) else getattr(value, "logits", None)
+        value = first_tensor(value) if named is None else named
+    if not isinstance(value, Tensor):
+        msg = "the model must return a tensor, a tuple, a dict or an object with .logits; got something else."
+        raise Incompatible(msg)
+    return value
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,298 @@
+"""A network with its calibration: an nn.Module that answers a batch with sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import finalize
+
+import torch
+from torch import Tensor, nn
+
+from vicinal._arrays import positive
+from vicinal.calibration.promises import Guarantee
+from vicinal.errors import CorruptArtifact, Incompatible, InvalidLevel, InvalidValue, ShapeMismatch
+from vicinal.quantiles import Coverage, read_coverage, written_coverage
+from vicinal.torch.conformal import PARTS, Conformal
+from vicinal.torch.facts import Facts
+from vicinal.torch.graphs import write_onnx
+from vicinal.torch.layers import Layer, Representations, layer_name
+from vicinal.torch.parts import from_text, restored, to_text
+from vicinal.torch.running import ran
+from vicinal.torch.search import queries_at_once
+from vicinal.torch.uniforms import hashed, row_id_words
+
+if TYPE_CHECKING:
+    from vicinal.predictor import SetPredictor
+
+
+class ConformalSets(NamedTuple):
+    """What a conformal module answers for a batch of b rows."""
+
+    mask: Tensor  # (b, classes) bool: which labels belong
+    sizes: Tensor  # (b,) int64
+    thresholds: Tensor  # (b,) float64: a label belongs where its score is at most this
+    logits: Tensor  # (b, classes) as the network gave them
+
+
+class ConformalModule(nn.Module):
+    """A network that answers a batch with sets of labels: `module(batch).mask`, calibrated as `predictor` is.
+
+    `layer` is what `collect` was given: the name of a layer, a layer, or a function of the inputs. The calibration is
+    held in buffers, so `.to(device)` moves it and `state_dict()` saves it; in a fresh process,
+    `ConformalModule(model)` followed by `load_state_dict(state)` restores both. The network is put in evaluation mode.
+    `normalized` says that it returns probabilities, not logits. `dtype` is the type in which distances are taken, by
+    default that of the calibration rows; `tf32` lets a GPU round the factors of float32 products. `megabytes` bounds
+    the memory of a block of rows.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> network = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> rows = torch.randn(100, 2)
+    >>> outputs, labels = vc.torch.collect(network, [(rows, torch.arange(100) % 3)], layer="1")
+    >>> predictor = vc.calibrate(outputs, labels, 0.9, localizer=vc.Uniform(20))
+    >>> module = ConformalModule(network, predictor, layer="1")
+    >>> module(rows).mask.shape
+    torch.Size([100, 3])
+    """
+
+    settings: Tensor
+    conformal: Conformal
+    _source: Representations
+
+    def __init__(
+        self,
+        model: nn.Module,
+        predictor: SetPredictor | None = None,
+        layer: Layer = "avgpool",
+        *,
+        normalized: bool = False,
+        dtype: torch.dtype | None = None,
+        tf32: bool = False,
+        megabytes: float = 1024.0,
+    ) -> None:
+        super().__init__()
+        if not isinstance(model, nn.Module):
+            msg = f"model must be an nn.Module; got {type(model).__name__}."
+            raise Incompatible(msg)
+        if dtype not in (None, torch.float32, torch.float64):
+            raise InvalidLevel("dtype", dtype, "torch.float32, torch.float64, or None for the type of the rows")
+        self.megabytes = positive("megabytes", megabytes)
+        self.layer = layer
+        self._untap: Callable[[], object] = int
+        conformal = None
+        if predictor is not None:
+            conformal = _translated(predictor, normalized=normalized, dtype=dtype, tf32=tf32)
+            _check_layer(model, layer, conformal)
+        self.model = model
+        self.register_buffer("settings", torch.zeros(0, dtype=torch.uint8))
+        self.eval()
+        if predictor is not None and conformal is not None:
+            self._hold(conformal, Facts.of(predictor))
+
+    @property
+    def coverage(self) -> Coverage:
+        """The coverage that was asked for."""
+        return read_coverage(self._facts.coverage)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, in numbers and, as `str`, in words."""
+        scores = self._held().thresholds.ranked_scores.cpu().numpy()
+        found = self._facts.promise.guarantee(self.coverage, scores)
+        return replace(found, words=f"{found.words} {self._facts.remark}".strip())
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes, where they were given."""
+        return self._facts.class_names
+
+    def forward(
+        self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
+    ) -> ConformalSets:
+        """Return sets for a batch: a tensor, a tuple of arguments, or a dict of named ones.
+
+        A randomized score takes its U from `uniforms` (b,) in [0, 1], or from `row_ids`, which give the same U on every
+        device; without either, from the bits of the logits.
+        """
+        self._held()
+        logits, rows = ran(self.model, batch, self._source)
+        return self._answer(logits, rows, uniforms, row_ids)
+
+    def sets_of(
+        self,
+        logits: Tensor,
+        representations: Tensor | None = None,
+        uniforms: Tensor | None = None,
+        row_ids: Tensor | Sequence[int] | Sequence[str] | None = None,
+    ) -> ConformalSets:
+        """Return sets for what the network said before: logits (b, classes) and representations (b, d)."""
+        return self._answer(logits, representations, uniforms, row_ids)
+
+    def at(self, coverage: Coverage) -> ConformalModule:
+        """Return a module for another coverage; it shares the network."""
+        conformal, facts = self._held(), self._facts
+        described = conformal.described()
+        ranked = len(conformal.thresholds.ranked_scores)
+        described["parts"]["thresholds"]["numbers"] = {"order": facts.promise.order(coverage, ranked)}
+        again = restored(described, conformal.state_dict(), "", PARTS)
+        assert isinstance(again, Conformal)  # noqa: S101  a description of one
+        found = ConformalModule(self.model, layer=self.layer, megabytes=self.megabytes)
+        found._hold(again, replace(facts, coverage=written_coverage(coverage)))
+        return found
+
+    def to_onnx(self, path: str | Path, batch: Tensor) -> Path:
+        """Write network and calibration as one ONNX graph, traced on a batch, for any number of rows.
+
+        Its outputs are mask, sizes, thresholds and logits; its inputs are batch and, for a randomized score, uniforms.
+        """
+        return write_onnx(self, path, batch, randomized=self._held().randomized, method=self._facts.method)
+
+    def extra_repr(self) -> str:
+        """Return layer and coverage."""
+        return f"layer={self.layer!r}, " + (f"coverage={self.coverage}" if len(self.settings) else "no calibration")
+
+    @property
+    def _facts(self) -> Facts:
+        self._held()
+        return Facts.read(from_text(self.settings))
+
+    def _held(self) -> Conformal:
+        if "conformal" not in self._modules:
+            msg = "this module has no calibration yet: give it a predictor, or call load_state_dict first."
+            raise Incompatible(msg)
+        return self.conformal
+
+    def _hold(self, conformal: Conformal, facts: Facts) -> None:
+        """Take the parts, write down what they are, and tap the layer."""
+        weight = next(self.model.parameters(), None)
+        self.conformal = conformal if weight is None else conformal.to(weight.device)
+        self.conformal.eval()
+        layer = layer_name(self.model, self.layer) if isinstance(self.layer, nn.Module) else self.layer
+        named = {"layer": layer if isinstance(layer, str) else None}
+        described = {**asdict(facts), **named, "conformal": conformal.described()}
+        self.settings = to_text(described).to(self.conformal.output_keys.device)
+        self._untap()
+        # The tap stays on the layer: a hook that comes and goes cannot be compiled.
+        self._source = Representations(self.model, self.layer if conformal.widths else None)
+        self._untap = finalize(self, self._source.attach())
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
+        """Make the parts that the state describes, so that torch finds room for every array."""
+        settings = state_dict.get(f"{prefix}settings")
+        if settings is not None and len(settings):
+            described = from_text(settings)
+            found = restored(described.get("conformal"), state_dict, f"{prefix}conformal.", PARTS)
+            if not isinstance(found, Conformal):
+                msg = "the state dict is damaged: it does not describe a calibration."
+                raise CorruptArtifact(msg)
+            facts, layer = Facts.read(described), described.get("layer") or self.layer
+            _check_layer(self.model, layer, found)
+            self.layer = layer
+            self._hold(found, facts)
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
+
+    def _answer(self, logits: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any) -> ConformalSets:
+        """Return sets, block by block of as many rows as fit the memory; a graph takes all rows at once."""
+        conformal = self._held()
+        with torch.no_grad():
+            outputs = logits.detach()
+            if not torch.compiler.is_compiling():
+                _check_outputs(conformal, outputs, rows)
+            given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
+            if torch.compiler.is_compiling():
+                mask, thresholds = conformal(outputs, rows, given)
+            else:
+                blocks = _slices(len(outputs), queries_at_once(conformal.n_columns, self.megabytes))
+                tables = (outputs, rows, given)
+                found = [conformal(*(None if one is None else one[block] for one in tables)) for block in blocks]
+                mask, thresholds = (torch.cat(parts) for parts in zip(*found, strict=True))
+            return ConformalSets(mask, mask.sum(1), thresholds, logits)
+
+
+def _slices(n: int, step: int) -> Iterator[slice]:
+    for start in range(0, max(1, n), step):
+        yield slice(start, min(start + step, n))
+
+
+def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | None, row_ids: Any) -> Tensor | None:
+    """Return U as passed, or hashed from row ids; None where the score uses none, or hashes the outputs."""
+    if not conformal.randomized:
+        return None
+    if row_ids is not None:
+        uniforms = hashed(row_id_words(row_ids, outputs.device), conformal.id_keys)
+    if uniforms is None and torch.compiler.is_exporting():
+        msg = "a graph of a randomized score takes uniforms: export with (batch, torch.rand(len(batch)))."
+        raise Incompatible(msg)
+    if uniforms is None or torch.compiler.is_compiling():
+        return uniforms
+    if uniforms.shape != outputs.shape[:1]:
+        msg = f"uniforms and row_ids must be one for each of the {len(outputs)} rows; got {tuple(uniforms.shape)}."
+        raise ShapeMismatch(msg)
+    if not bool(((uniforms >= 0) & (uniforms <= 1)).all()):
+        msg = "uniforms must lie in [0, 1]."
+        raise InvalidValue(msg)
+    return uniforms.to(outputs.device)
+
+
+def _check_outputs(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -> None:
+    """Refuse outputs of another shape than was calibrated, NaN, infinities, and other devices."""
+    classes, home = conformal.n_classes, conformal.output_keys.device
+    if outputs.ndim != 2 or outputs.shape[1] != classes or not outputs.is_floating_point():  # noqa: PLR2004
+        msg = (
+            f"the network must give {classes} logits a row, as it did when the predictor was calibrated; "
+            f"got {outputs.dtype} {tuple(outputs.shape)}."
+        )
+        raise ShapeMismatch(msg)
+    if outputs.device != home:
+        msg = f"the calibration is on {home} and the network answers on {outputs.device}; use module.to(...)."
+        raise Incompatible(msg)
+    for width in conformal.widths:
+        if rows is None or rows.shape != (len(outputs), width):
+            came = "none" if rows is None else f"shape {tuple(rows.shape)}"
+            msg = (
+                f"the layer must give representations of {width} columns, one for each of the {len(outputs)} rows, as "
+                f"in calibration; got {came}. Is it the same layer?"
+            )
+            raise ShapeMismatch(msg)
+    for name, table in (("logits", outputs), ("representations", rows)):
+        if table is not None and not bool(table.isfinite().all()):
+            row = int((~table.isfinite().all(1)).nonzero()[0])
+            msg = f"{name} must be finite; row {row} of the batch holds NaN or an infinity. Remove or repair it."
+            raise InvalidValue(msg)
+
+
+def _check_layer(model: nn.Module, layer: Layer, conformal: Conformal) -> None:
+    """Refuse a layer that the model does not have, and none where one is needed."""
+    if conformal.widths and layer is None:
+        msg = "this predictor looks at representations: name the layer that they come from."
+        raise Incompatible(msg)
+    if conformal.widths:
+        Representations(model, layer)
+
+
+def _translated(predictor: object, *, normalized: bool, dtype: torch.dtype | None, tf32: bool) -> Conformal:
+    """Return the parts of a predictor on tensors; refuse what is no predictor of sets."""
+    # Here and not above: the predictor's side of the library needs more than torch and numpy to be imported.
+    from vicinal.predictor import SetPredictor
+    from vicinal.torch.translating import map_part, probability_part, reference_part, score_part, threshold_part
+
+    if not isinstance(predictor, SetPredictor):
+        msg = (
+            "predictor must be the SetPredictor of a classifier, made by calibrate or load; got "
+            f"{type(predictor).__name__}. For intervals, give what collect returns to predictor.predict."
+        )
+        raise Incompatible(msg)
+    located = partial(reference_part, dtype=dtype, tf32=tf32)
+    return Conformal(
+        n_classes=predictor.n_classes,
+        seed=predictor.nonconformity.seed,
+        score=score_part(predictor.nonconformity),
+        probabilities=probability_part(predictor.probabilities, located, normalized=normalized),
+        representation=map_part(predictor.representation),
+        thresholds=threshold_part(predictor, located),
+    )

@@ -1,0 +1,70 @@
+"""From a network's outputs to class probabilities on tensors: softmax, a temperature, neighbors' votes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from vicinal.probabilities.temperature import SMALLEST_PROBABILITY
+from vicinal.torch.maps import Map, at_least_single
+from vicinal.torch.methods import Reference
+from vicinal.torch.neighborhoods import Near
+from vicinal.torch.parts import Part
+
+
+class Probabilities(Part):
+    """Probabilities as given, or the softmax of logits; `normalized` says that the network gives probabilities."""
+
+    normalized: bool
+
+    def forward(self, outputs: Tensor, representations: Tensor | None) -> Tensor:
+        """Return the probabilities of each row, (q, classes)."""
+        del representations
+        return at_least_single(outputs) if self.normalized else torch.softmax(outputs.double(), 1)
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """Return logits in float64, or the logarithms of given probabilities."""
+        if not self.normalized:
+            return outputs.double()
+        return at_least_single(outputs).clamp_min(SMALLEST_PROBABILITY).log().double()
+
+
+class Temperature(Probabilities):
+    """softmax(logits / temperature)."""
+
+    temperature: float
+
+    def forward(self, outputs: Tensor, representations: Tensor | None) -> Tensor:
+        """Return the scaled probabilities, (q, classes)."""
+        del representations
+        logits = self.logits(outputs)
+        return torch.softmax((logits - logits.amax(1, keepdim=True)) / self.temperature, 1)
+
+
+class Votes(Probabilities):
+    """Logits blended with the votes of the nearest labeled rows."""
+
+    temperature: float
+    weight: float
+    smoothing: float
+    labels: Tensor  # (voters,)
+    voters: Reference
+    representation: Map
+
+    def forward(self, outputs: Tensor, representations: Tensor | None) -> Tensor:
+        """Return the blended probabilities, (q, classes)."""
+        assert representations is not None  # noqa: S101  checked where they are captured
+        near = self.voters(self.representation(representations))
+        classes = outputs.shape[1]
+        shares = self._shares(near, classes)
+        gain = torch.log1p(classes * shares / self.smoothing)
+        return torch.softmax(self.logits(outputs) / self.temperature + self.weight * gain, 1)
+
+    def _shares(self, near: Near, classes: int) -> Tensor:
+        """Return the weighted share of the neighbors with each label, (q, classes)."""
+        if near.columns is None:
+            # A product with zeros and ones: graphs know how to do that.
+            ballots = (self.labels[:, None] == torch.arange(classes, device=self.labels.device)).double()
+            return near.weights @ ballots / near.total[:, None]
+        shares = near.weights.new_zeros((len(near.weights), classes))
+        return shares.scatter_add_(1, self.labels[near.columns], near.weights) / near.total[:, None]

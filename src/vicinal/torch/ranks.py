@@ -1,0 +1,59 @@
+"""The local rank of tensors, and the thresholds of a plugged-in level: a float64 whole number of 2^-32."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from vicinal.kernels.exact import CODE_BITS
+from vicinal.kernels.ranks import UNITS
+from vicinal.torch.neighborhoods import Near
+
+
+def rank_units(below: Tensor, total: Tensor) -> Tensor:
+    """Return the share below / total, rounded to whole units, as float64."""
+    return torch.where(total > 0.0, (UNITS * (below / total)).round(), 0.0)
+
+
+def own_ranks(near: Near, first_tied: Tensor, own_weight: float) -> Tensor:
+    """Return the rank of each query's own score among its neighbors, (q,).
+
+    `first_tied` counts the rows whose score lies strictly below the query's.
+    """
+    return rank_units(near.below(first_tied), near.total + own_weight)
+
+
+def plugged_thresholds(near: Near, scores: Tensor, own_weight: float, rank: Tensor, value: Tensor) -> Tensor:
+    """Return the largest accepted score of each query at a level (rank, value), (q,).
+
+    The smallest neighbor score that reaches the rank, the smallest that passes it, and the level's own between them.
+    """
+    ranks = rank_units(near.cumulative, (near.total + own_weight)[:, None])
+    reached = near.value_at(scores, (ranks < rank).sum(1), -math.inf)
+    beyond = near.value_at(scores, (ranks <= rank).sum(1), math.inf)
+    reached = torch.where(rank == 0.0, -math.inf, reached)
+    return torch.maximum(reached, torch.minimum(beyond, value))
+
+
+def pair_keys(ranks: Tensor, codes: Tensor) -> Tensor:
+    """Return pairs (rank, score) as whole numbers that are ordered as the pairs are; scores come as codes."""
+    return (ranks.long() << CODE_BITS) | codes.long()
+
+
+def plugged_counts(
+    near: Near, scores: Tensor, own_weight: float, pairs: tuple[Tensor, Tensor], candidates: Tensor
+) -> Tensor:
+    """Return how many of the sorted pairs (ranks, scores) lie below that of each candidate, (q, candidates)."""
+    rows = torch.searchsorted(scores, candidates)
+    ranks = rank_units(near.below(rows), (near.total + own_weight)[:, None])
+    distinct = pairs[1].unique()
+    keys = pair_keys(pairs[0], torch.searchsorted(distinct, pairs[1]))
+    return torch.searchsorted(keys, pair_keys(ranks, torch.searchsorted(distinct, candidates)))
+
+
+def effective_sizes(near: Near) -> Tensor:
+    """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+    squares = near.weights.square().sum(1)
+    return torch.where(squares > 0.0, near.total.square() / squares, 0.0)

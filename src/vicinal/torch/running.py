@@ -1,0 +1,71 @@
+"""Running a network on a batch, and saying in a sentence what went wrong where it does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vicinal.errors import ModelFailed, VicinalError
+from vicinal.torch.layers import Representations, called, logits_of
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def ran(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
+    """Return what a model says of a batch, and the representations of its rows; say what failed where it does."""
+    if torch.compiler.is_compiling():
+        return _ran(model, inputs, representations)
+    try:
+        return _ran(model, inputs, representations)
+    except VicinalError:
+        raise
+    except Exception as error:
+        raise ModelFailed(explained(error, model, inputs)) from error
+
+
+def _ran(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
+    with representations.tap.open() as seen:
+        outputs = logits_of(called(model, inputs))
+    rows = representations.of(seen, inputs, outputs.shape[0])
+    return outputs, rows
+
+
+def explained(error: Exception, model: nn.Module, inputs: Any) -> str:
+    """Return a sentence about a model that raised: what its weights and the batch do not agree in, if anything."""
+    said = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'without a word'}"
+    weights, given = first_weight(model), list(tensors(inputs))
+    floats = [tensor for tensor in given if tensor.is_floating_point()]
+    if weights is not None and given and weights.device != given[0].device:
+        return (
+            f"the model is on {weights.device} and the batch on {given[0].device}; move one of them: "
+            f"batch.to({str(weights.device)!r}). ({said})"
+        )
+    if weights is not None and floats and weights.dtype != floats[0].dtype:
+        half = weights.dtype in HALVES or floats[0].dtype in HALVES
+        advice = " Half precision: run model.float(), or pass dtype=torch.bfloat16 for autocast." if half else ""
+        return f"the model's weights are {weights.dtype} and the batch is {floats[0].dtype}.{advice} ({said})"
+    if weights is not None and weights.dtype == torch.float16 and weights.device.type == "cpu":
+        return f"the model is in half precision on a CPU, which lacks parts of it; run model.float(). ({said})"
+    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in given) or type(inputs).__name__
+    return f"the model raised on a batch of shape {shapes}: {said}"
+
+
+def first_weight(model: nn.Module) -> Tensor | None:
+    """Return a floating-point weight of the model, or None where it has none."""
+    every = [*model.parameters(), *model.buffers()]
+    return next((tensor for tensor in every if tensor.is_floating_point()), every[0] if every else None)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors of a batch."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from tensors(inner)
+    elif isinstance(value, (tuple, list)):
+        for inner in value:
+            yield from tensors(inner)

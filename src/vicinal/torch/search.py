@@ -1,0 +1,276 @@
+"""Exact search by brute force on a device of torch: what `ExactSearch` does, one block of queries at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from vicinal._arrays import Bools, Floats, Ints, Reals, positive
+from vicinal._progress import steps
+from vicinal.errors import InvalidLevel
+from vicinal.kernels.exact import Joined
+from vicinal.kernels.lists import Lists, enough_listed
+from vicinal.kernels.ranks import Plugged, Rule
+from vicinal.neighbors.base import NeighborSearch
+from vicinal.neighbors.reference import Reference
+from vicinal.torch.distances import Arithmetic, Distances, squared_distances, squared_norms, tie_slack
+from vicinal.torch.joining import JoinedRows, joined_counts, joined_sums, joined_thresholds
+from vicinal.torch.neighborhoods import neighborhood
+from vicinal.torch.ranks import effective_sizes, own_ranks, plugged_counts, plugged_thresholds
+
+ARRAYS = 8
+"""Arrays of float64 as large as a block of distances that are held at a time, at most."""
+
+
+class Held(NamedTuple):
+    """Reference rows on a device."""
+
+    rows: Tensor
+    norms: Tensor
+
+
+def queries_at_once(n_rows: int, megabytes: float) -> int:
+    """Return how many queries against n rows fit a budget of memory; at least one.
+
+    Examples
+    --------
+    >>> queries_at_once(5_000, megabytes=1024)
+    3355
+    """
+    return max(1, int(megabytes * 2**20 / (ARRAYS * 8 * max(1, n_rows))))
+
+
+@dataclass(frozen=True)
+class TorchSearch(NeighborSearch):
+    """Exact neighbors on a device of torch, for `calibrate(search=...)` and what it returns, and for `tune`.
+
+    Distances are exact up to the rounding of their type: float32 rows by float32 products (`dtype` says another type),
+    rows of float64 by float64 ones. Rows tied at the k-th distance all belong; distances are tied where they are equal,
+    in float64 where they agree to 2^-36. `megabytes` bounds the memory of a block of queries. `tf32` lets a GPU round
+    the factors of float32 products to 11 bits, which is fast and coarse.
+
+    Examples
+    --------
+    >>> TorchSearch("cpu")
+    TorchSearch(device='cpu', megabytes=1024.0, dtype=None, tf32=False)
+    """
+
+    device: str | torch.device = "cpu"
+    megabytes: float = 1024.0
+    dtype: torch.dtype | None = None
+    tf32: bool = False
+
+    def __post_init__(self) -> None:
+        positive("megabytes", self.megabytes)
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError, TypeError) as error:
+            expected = "a device that this torch can use, such as 'cpu' or 'cuda'"
+            raise InvalidLevel("device", str(self.device), expected) from error
+        if self.dtype not in (None, torch.float32, torch.float64):
+            raise InvalidLevel("dtype", self.dtype, "torch.float32, torch.float64, or None for the type of the rows")
+
+    def arithmetic(self, reference: Reference) -> str:
+        """Return what distances are like on this device."""
+        held = self._held(reference)
+        return (
+            f"torch {held.rows.dtype} {held.rows.device.type}{' tf32' if self.tf32 else ''}" if reference.width else ""
+        )
+
+    def own_ranks(
+        self,
+        reference: Reference,
+        rule: Rule,
+        queries: Reals,
+        own: Ints,
+        first_tied: Ints,
+        *,
+        progress: str | None = None,
+    ) -> tuple[Ints, Bools]:
+        """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
+
+        def ranked(distances: Distances, tied: Tensor) -> tuple[Tensor, Tensor]:
+            near = neighborhood(distances, rule)
+            return own_ranks(near, tied, rule.own_weight).long(), near.empty
+
+        ranks, empty = self._over(reference, queries, own, ranked, [first_tied], progress)
+        return ranks, empty
+
+    def plugged_thresholds(
+        self,
+        reference: Reference,
+        rule: Rule,
+        plugged: Plugged,
+        queries: Reals,
+        own: Ints,
+        levels: tuple[Ints, Floats],
+        *,
+        progress: str | None = None,
+    ) -> Floats:
+        """Return the largest accepted score of each query at each level (rank, score), (q, levels)."""
+        scores, ranks, values = self._sent(plugged.scores, levels[0].astype(np.float64), levels[1])
+
+        def accepted(distances: Distances) -> tuple[Tensor]:
+            near = neighborhood(distances, rule)
+            pairs = zip(ranks, values, strict=True)
+            return (torch.stack([plugged_thresholds(near, scores, rule.own_weight, *pair) for pair in pairs], 1),)
+
+        return self._over(reference, queries, own, accepted, [], progress)[0]
+
+    def plugged_counts(
+        self, reference: Reference, rule: Rule, plugged: Plugged, queries: Reals, candidates: Floats
+    ) -> Ints:
+        """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
+        scores, ranks, values = self._sent(plugged.scores, plugged.ranks, plugged.values)
+
+        def counted(distances: Distances, some: Tensor) -> tuple[Tensor]:
+            return (plugged_counts(neighborhood(distances, rule), scores, rule.own_weight, (ranks, values), some),)
+
+        return self._over(reference, queries, None, counted, [candidates], None)[0]
+
+    def joined_sums(self, reference: Reference, rule: Rule, codes: Ints, *, progress: str | None = None) -> Joined:
+        """Return what is kept of each reference row to rank it again when a point joins."""
+        (known,), own = self._sent(codes), np.arange(reference.n)
+        names: list[str] = []
+
+        def summed(distances: Distances, rows: Tensor) -> tuple[Tensor, ...]:
+            sums = joined_sums(distances, rule, known, rows)
+            names[:] = sums
+            return tuple(sums.values())
+
+        found = self._over(reference, reference.rows[: reference.n], own, summed, [own], progress)
+        return Joined.empty(codes)._replace(**dict(zip(names, found, strict=True)))
+
+    def joined_thresholds(
+        self,
+        reference: Reference,
+        rule: Rule,
+        joined: Joined,
+        distinct: Floats,
+        queries: Reals,
+        orders: Ints,
+        *,
+        progress: str | None = None,
+    ) -> Floats:
+        """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
+        rows, (values,) = JoinedRows(*self._sent(*joined)), self._sent(distinct)
+
+        def accepted(distances: Distances) -> tuple[Tensor]:
+            return (joined_thresholds(distances, rule, rows, values, orders.tolist())[0],)
+
+        return self._over(reference, queries, None, accepted, [], progress)[0]
+
+    def joined_counts(
+        self,
+        reference: Reference,
+        rule: Rule,
+        joined: Joined,
+        distinct: Floats,
+        queries: Reals,
+        candidates: Floats,
+    ) -> Ints:
+        """Return how many rows have a pair below that of each candidate score of a query that joins."""
+        rows, (values,) = JoinedRows(*self._sent(*joined)), self._sent(distinct)
+
+        def counted(distances: Distances, some: Tensor) -> tuple[Tensor]:
+            return (joined_counts(distances, rule, rows, values, some),)
+
+        return self._over(reference, queries, None, counted, [candidates], None)[0]
+
+    def effective_sizes(self, reference: Reference, rule: Rule, queries: Reals) -> Floats:
+        """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+        return self._over(
+            reference, queries, None, lambda distances: (effective_sizes(neighborhood(distances, rule)),), [], None
+        )[0]
+
+    def nearest_first(
+        self, reference: Reference, rule: Rule, queries: Reals
+    ) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
+        """Yield rows, distances and weights of each query's neighbors, and whether its ball was empty."""
+        for _, distances in self._blocks(reference, queries, None, None):
+            near = neighborhood(distances, rule)
+            for row, weights, empty in zip(range(len(near.weights)), near.weights, near.empty, strict=True):
+                who = (weights > 0).nonzero()[:, 0] if near.columns is None else near.columns[row]
+                found = distances.squared[row, who].double().sqrt()
+                order = found.argsort(stable=True)
+                share = weights[who if near.columns is None else slice(None)] / near.total[row]
+                far = found[order] if reference.width else torch.full_like(found, math.nan)
+                yield who[order].cpu().numpy(), far.cpu().numpy(), share[order].cpu().numpy(), bool(empty)
+
+    def lists(self, reference: Reference, folds: Ints, n_folds: int, most: int, least: int) -> Lists:
+        """Return the nearest others of each reference row, nearest first, enough for `most` neighbors in any fold."""
+        n, pieces = reference.n, []
+        guess = min(n - 1, max(least, most + most // max(1, n_folds - 1) + 2 * int(math.sqrt(most)) + 8))
+        for _, distances in self._blocks(reference, reference.rows[:n], np.arange(n), None):
+            while True:
+                values, rows = distances.squared.topk(min(n - 1, guess + 1), dim=1, largest=False, sorted=True)
+                near, who = values.double().cpu().numpy(), rows.int().cpu().numpy()
+                counts = np.empty(len(near), np.int64)
+                enough_listed(who, near, folds, n_folds, most, least, n - 1, counts)
+                if counts.min() > 0 or n == 1:
+                    break
+                guess = min(n - 1, 2 * guess)
+            listed = np.arange(near.shape[1]) < counts[:, None]
+            pieces.append((counts, who[listed], near[listed]))
+        return Lists.joined(pieces, folds)
+
+    def _sent(self, *arrays: NDArray[Any]) -> list[Tensor]:
+        """Return arrays as tensors on the device."""
+        return [torch.from_numpy(np.ascontiguousarray(array)).to(self.device) for array in arrays]
+
+    def _held(self, reference: Reference) -> Held:
+        """Return the reference rows on the device; they are sent once, and go when the reference does."""
+        key = (str(self.device), self.dtype)
+        known = HELD.setdefault(reference, {})
+        if key not in known:
+            rows = self._sent(reference.rows[: reference.n])[0]
+            rows = rows if self.dtype is None else rows.to(self.dtype)
+            known[key] = Held(rows, squared_norms(rows))
+        return known[key]
+
+    def _blocks(
+        self, reference: Reference, queries: Reals, own: Ints | None, progress: str | None
+    ) -> Iterator[tuple[slice, Distances]]:
+        """Yield consecutive blocks of queries and their distances, infinite to the row that is their own."""
+        held = self._held(reference)
+        step, slack = queries_at_once(reference.n, self.megabytes), tie_slack(held.rows, same_bits=True)
+        for start in steps(range(0, len(queries), step), progress):
+            block = slice(start, min(start + step, len(queries)))
+            some = self._sent(queries[block])[0].to(held.rows.dtype)
+            squared = squared_distances(some, *held, Arithmetic(self.tf32))
+            if own is not None:
+                itself = self._sent(own[block])[0]
+                query = (itself >= 0).nonzero()[:, 0]
+                squared[query, itself[query]] = math.inf
+            yield block, Distances(squared, slack)
+
+    def _over(
+        self,
+        reference: Reference,
+        queries: Reals,
+        own: Ints | None,
+        work: Callable[..., tuple[Tensor, ...]],
+        columns: Sequence[NDArray[Any]],
+        progress: str | None,
+    ) -> list[NDArray[Any]]:
+        """Return what `work(distances, *columns)` returns for all queries; columns are cut as they are."""
+        found: list[tuple[Tensor, ...]] = []
+        with torch.inference_mode():
+            for block, distances in self._blocks(reference, queries, own, progress):
+                found.append(tuple(one.cpu() for one in work(distances, *self._sent(*(c[block] for c in columns)))))
+            if not found:  # of no queries, what there would be of one has the right shape
+                one = self._over(reference, reference.rows[:1], None, work, [c[:1] for c in columns], None)
+                return [array[:0] for array in one]
+        return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
+
+
+HELD: WeakKeyDictionary[Reference, dict[tuple[str, torch.dtype | None], Held]] = WeakKeyDictionary()
+"""Reference rows that were sent to devices."""
