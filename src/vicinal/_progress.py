@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -28,6 +28,48 @@ def bar(items: Iterable[T], total: int | None, what: str, unit: str, *, shown: b
     ['a', 'b']
     """
     return _shown(items, total, what, unit, terminal=True) if shown else items
+
+
+class Counter(Protocol):
+    """A bar that is told how far the work has come."""
+
+    def update(self, n: int) -> object:
+        """Say that n more are done."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *error: object) -> object: ...
+
+
+class Silent:
+    """A bar that shows nothing.
+
+    Examples
+    --------
+    >>> with Silent() as bar:
+    ...     bar.update(3)
+    """
+
+    def update(self, n: int) -> None:
+        """Show nothing."""
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return
+
+
+def counter(total: int, what: str | None, unit: str) -> Counter:
+    """Return a bar that says `what` is done, to be updated; None shows none."""
+    if what is None:
+        return Silent()
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        return Silent()
+    found: Counter = tqdm(total=total, desc=what, unit=unit)
+    return found
 
 
 def _shown(items: Iterable[T], total: int | None, what: str, unit: str, *, terminal: bool) -> Iterable[T]:

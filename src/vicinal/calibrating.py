@@ -170,7 +170,15 @@ def _tuned(
         representation=None if parts.representation is None else [parts.representation],
     )
     judged = max(MOST_JUDGED, needed)
-    report = tune(outputs[aside], values[aside], coverage, search=Grid(space), most_rows=judged, progress=how.progress)
+    report = tune(
+        outputs[aside],
+        values[aside],
+        coverage,
+        search=Grid(space),
+        neighbor_search=how.search,
+        most_rows=judged,
+        progress=how.progress,
+    )
     remark = f"{len(aside)} of {n} rows were set aside to choose the parts on, and take no part in calibration."
     found = _calibrated(outputs[kept], values[kept], coverage, Parts(**report.settings), how, kept)
     return replace(found, tuning=report, remark=remark)

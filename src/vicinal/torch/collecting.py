@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +32,9 @@ from vicinal.torch.storing import Columns, columns
 
 AUTOCAST = (torch.float16, torch.bfloat16)
 """Types that autocast may run in."""
+
+ON_THEIR_WAY = 2
+"""Batches that may be on their way while the network works on others."""
 
 
 def collect(
@@ -75,7 +80,7 @@ def collect(
         found = stack.enter_context(columns(store))
         stack.enter_context(torch.inference_mode())
         stack.enter_context(torch.autocast(place.type, dtype=half, enabled=half is not None))
-        arriving = Arriving(found, normalized=normalized)
+        arriving = stack.enter_context(Arriving.into(found, normalized=normalized))
         total = len(loader) if isinstance(loader, Sized) else None
         for inputs, targets in bar(batches(loader, model, unpack), total, "collect", "batch", shown=progress):
             outputs, rows = ran(model, sent(inputs, place), source)
@@ -97,17 +102,25 @@ class Batch(NamedTuple):
 
 @dataclass
 class Arriving:
-    """Batches on their way from the device: a batch is waited for when the next one has been sent."""
+    """Batches on their way from the device: a thread checks and keeps them while the network works on others."""
 
     columns: Columns
     normalized: bool
-    waiting: Callable[[], None] | None = None
+    keeper: ThreadPoolExecutor
+    waiting: deque[Future[None]] = field(default_factory=deque)
 
-    def __init__(self, columns: Columns, *, normalized: bool) -> None:
-        self.columns, self.normalized, self.waiting = columns, normalized, None
+    @classmethod
+    @contextmanager
+    def into(cls, columns: Columns, *, normalized: bool) -> Iterator[Arriving]:
+        """Yield the way into columns; the thread is gone afterwards, whatever happens."""
+        with ThreadPoolExecutor(1) as keeper:
+            try:
+                yield cls(columns, normalized, keeper)
+            finally:
+                keeper.shutdown(cancel_futures=True)
 
     def send(self, batch: Batch) -> None:
-        """Begin to copy a batch from the device, and take in the one before."""
+        """Begin to copy a batch from the device; wait for an earlier one where several are on their way."""
         outputs, rows = _copied(batch.outputs), None if batch.rows is None else _copied(batch.rows)
         event = None
         if batch.outputs.device.type == "cuda":
@@ -119,14 +132,14 @@ class Arriving:
                 event.synchronize()
             self.columns.add(self._checked(outputs, rows, batch.targets))
 
-        before, self.waiting = self.waiting, arrived
-        if before is not None:
-            before()
+        self.waiting.append(self.keeper.submit(arrived))
+        if len(self.waiting) > ON_THEIR_WAY:
+            self.waiting.popleft().result()
 
     def finish(self) -> None:
-        """Take in the last batch."""
-        if self.waiting is not None:
-            self.waiting()
+        """Wait for all batches that are on their way."""
+        while self.waiting:
+            self.waiting.popleft().result()
 
     def _checked(self, outputs: Tensor, rows: Tensor | None, targets: Any) -> dict[str, NDArray[Any]]:
         """Return the columns of a batch; refuse NaN, infinities, and what are no outputs."""

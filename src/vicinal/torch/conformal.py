@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from vicinal.torch import maps, methods, probabilities, scores
+from vicinal.torch.blocks import Cost
 from vicinal.torch.maps import at_least_single
 from vicinal.torch.parts import Part
 from vicinal.torch.uniforms import hash_keys, hashed, value_words
+
+LABEL_BYTES = 40
+"""Bytes that a label takes, with all that is computed of it."""
 
 
 class Conformal(Part):
@@ -47,22 +52,26 @@ class Conformal(Part):
         return self.seed is not None
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns of the widest array that a row needs."""
-        voters = self.probabilities.voters.rows if isinstance(self.probabilities, probabilities.Votes) else ()
-        return max(self.n_classes, self.thresholds.n_columns, len(voters))
+    def cost(self) -> Cost:
+        """What a row takes of memory."""
+        labels = Cost(LABEL_BYTES * self.n_classes, LABEL_BYTES * self.n_classes)
+        votes = self.probabilities.voters.cost if isinstance(self.probabilities, probabilities.Votes) else Cost(0, 0)
+        return labels | votes | self.thresholds.cost
 
     def forward(
-        self, outputs: Tensor, representations: Tensor | None, uniforms: Tensor | None
+        self, outputs: Tensor, representations: Tensor | None, uniforms: Tensor | None, *, listed: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Return which labels belong, (q, classes), and the threshold of each row, (q,)."""
         bare = outputs[:, :0] if representations is None else at_least_single(representations)
         rows = self.representation(bare) if self.thresholds.width else bare[:, :0]
-        thresholds, gap = self.thresholds(rows, outputs.shape[0])
-        chances = self.probabilities(outputs, bare)
+        thresholds, gap = self.thresholds(rows, outputs.shape[0], listed=listed)
+        chances = self.probabilities(outputs, bare, listed=listed)
         if uniforms is None:
             uniforms = hashed(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
         mask = self.score.members(chances, uniforms.double(), scores.bounds(thresholds, gap))
+        if not torch.compiler.is_compiling():
+            return mask, thresholds
+        # A graph cannot refuse a row that is not finite, as is done before this is called.
         broken = ~outputs.isfinite().all(1) | ~bare.isfinite().all(1)
         return scores.everything(mask, thresholds, broken)
 

@@ -80,7 +80,10 @@ def tie_slack(rows: Tensor, *, same_bits: bool) -> float:
 
 def squared_norms(rows: Tensor) -> Tensor:
     """Return |row|^2 in float64, (n,)."""
-    return rows.double().square().sum(-1)
+    if rows.device.type == "cpu" or rows.dtype == torch.float64 or torch.compiler.is_compiling():
+        return rows.double().square().sum(-1)
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)  # no wide copy on the way
+    return lengths.square()
 
 
 def squared_distances(queries: Tensor, rows: Tensor, norms: Tensor, arithmetic: Arithmetic = FULL) -> Tensor:
@@ -95,10 +98,10 @@ def squared_distances(queries: Tensor, rows: Tensor, norms: Tensor, arithmetic: 
         return _traced(queries, rows, norms)
     own = squared_norms(queries)
     with arithmetic.applied(rows.device):
-        products = queries @ rows.T
-    if rows.device.type == "cpu":
-        products = products.double()
-    found = products.mul_(-2.0).add_(norms.to(products.dtype)).add_(own.to(products.dtype)[:, None])
+        if rows.device.type == "cpu":
+            found = (own[:, None] + norms).sub_(queries @ rows.T, alpha=2.0)
+        else:
+            found = torch.addmm(norms.to(rows.dtype), queries, rows.T, alpha=-2.0).add_(own.to(rows.dtype)[:, None])
     # Only rows whose nearest is suspiciously near can hold a spoiled distance: one cheap pass finds most have none.
     suspicious = found.amin(1) <= CANCELLATION * (own + norms.amax())
     if bool(suspicious.any()):

@@ -7,10 +7,11 @@ of the bisection together, and the rows they change are one flat list of pairs (
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import Rule
@@ -20,6 +21,20 @@ from vicinal.torch.ranks import pair_keys, rank_units
 
 MOST_PAIRS = 2**24
 """Changed rows of a block of queries that are held at a time; a block with more is cut."""
+
+
+KEPT = (
+    "codes",
+    "reach2",
+    "nearest",
+    "near_count",
+    "near_below",
+    "near_above",
+    "shell_below",
+    "shell_above",
+    "alone",
+)
+"""What is kept of each row apart from its key."""
 
 
 class JoinedRows(NamedTuple):
@@ -33,29 +48,38 @@ class JoinedRows(NamedTuple):
     near_above: Tensor
     shell_below: Tensor
     shell_above: Tensor
-    keys: Tensor
+    by_key: Tensor  # the rows in ascending order of their keys
     sorted_keys: Tensor
     alone: Tensor
+
+    @classmethod
+    def of(cls, sums: Mapping[str, Tensor], keys: Tensor) -> JoinedRows:
+        """Take the sums by name, and the keys of the rows before anyone joins."""
+        by_key = keys.argsort()
+        return cls(**{name: sums[name] for name in KEPT}, by_key=by_key, sorted_keys=keys[by_key])
 
 
 class Changed(NamedTuple):
     """The rows that queries come near, one entry for each pair, sorted by query."""
 
+    before: Tensor  # (q, n + 1) how many of the rows with the smallest keys change
     query: Tensor
+    ends: Tensor  # (q,) where the pairs of each query end
     codes: Tensor
-    before: Tensor  # key before the query joins
     if_below: Tensor  # key after, where the query scores below the row
     if_above: Tensor  # key after, where it does not
 
 
-def joined_sums(distances: Distances, rule: Rule, codes: Tensor, own: Tensor) -> dict[str, Tensor]:
+def joined_sums(
+    distances: Distances, rule: Rule, codes: Tensor, own: Tensor, *, listed: bool = False
+) -> dict[str, Tensor]:
     """Return the sums of rows `own`, (q,), from their distances to all rows, infinite to themselves."""
-    near, squared = neighborhood(distances, rule), distances.squared
+    near, squared = neighborhood(distances, rule, listed=listed), distances.squared
     reach = torch.full_like(near.nearest, rule.radius2 if rule.radius2 >= 0.0 else math.inf, dtype=torch.float64)
     if rule.radius2 < 0.0 and 0 < rule.n_neighbors <= squared.shape[1]:
         reach = limits(squared, rule.n_neighbors).double()
     if near.columns is not None:
-        distances = Distances(squared.gather(1, near.columns), distances.slack)
+        distances = Distances(squared.gather(1, near.columns.long()), distances.slack)
     # Weights may underflow to 0: who belongs is said by distance.
     member = distances.up_to(reach[:, None]) | near.empty[:, None]
     member &= distances.squared < math.inf
@@ -79,18 +103,25 @@ def joined_sums(distances: Distances, rule: Rule, codes: Tensor, own: Tensor) ->
 
 def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> Changed:
     """Return the rows that queries come near, with both keys each may then have."""
-    query, row = (distances.up_to(joined.reach2) | joined.alone).nonzero(as_tuple=True)
-    found = Distances(distances.squared[query, row], distances.slack)
-    limit, alone, ball = joined.reach2[row], joined.alone[row], rule.radius2 >= 0.0
-    # A nearer point that fills the k-th place pushes the shell out; a point in an empty ball is the only neighbor.
-    full = joined.near_count + 1 == (-1 if ball else rule.n_neighbors)
-    leaves = found.nearer(limit) & (limit < math.inf) & full[row]
-    only = alone & (found.squared <= rule.radius2)
-    below = torch.where(only, 0.0, joined.near_below[row]) + torch.where(leaves, 0.0, joined.shell_below[row])
-    above = torch.where(only, 0.0, joined.near_above[row]) + torch.where(leaves, 0.0, joined.shell_above[row])
+    changes = distances.up_to(joined.reach2)
+    if rule.radius2 >= 0.0:
+        changes |= joined.alone
+    query, row = changes.nonzero(as_tuple=True)
+    before = nn.functional.pad(changes[:, joined.by_key].cumsum(1, dtype=torch.int32), (1, 0))
+    squared = distances.squared[query, row]
+    below, above = joined.near_below[row], joined.near_above[row]
+    if rule.radius2 >= 0.0:
+        # A point in an empty ball is the only neighbor.
+        only = joined.alone[row] & (squared <= rule.radius2)
+        below, above = torch.where(only, 0.0, below), torch.where(only, 0.0, above)
+    elif rule.n_neighbors > 0:
+        # A nearer point that fills the k-th place pushes the shell out; where it does not, the shell stays.
+        full = (joined.near_count + 1 == rule.n_neighbors) & (joined.reach2 < math.inf)
+        stays = ~(Distances(squared, distances.slack).nearer(joined.reach2[row]) & full[row])
+        below, above = below + joined.shell_below[row] * stays, above + joined.shell_above[row] * stays
     weight = torch.ones_like(below)
     if rule.bandwidth < math.inf:
-        ahead = torch.where(alone, 0.0, joined.nearest[row] - found.squared.double().sqrt())
+        ahead = joined.nearest[row] - squared.double().sqrt()
         relative = torch.exp(-ahead.abs() / rule.bandwidth)
         # Weights are relative to the nearest neighbor: where that is the new point, all others shrink.
         shrink = torch.where(ahead > 0.0, relative, 1.0)
@@ -99,7 +130,7 @@ def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> Change
     more, codes = below + weight, joined.codes[row]
     if_below = pair_keys(rank_units(more, more + above), codes)
     if_above = pair_keys(rank_units(below, below + (above + weight)), codes)
-    return Changed(query, codes, joined.keys[row], if_below, if_above)
+    return Changed(before, query, before[:, -1].cumsum(0), codes, if_below, if_above)
 
 
 def counts_below(near: Near, joined: JoinedRows, changed: Changed, code: Tensor) -> Tensor:
@@ -108,10 +139,11 @@ def counts_below(near: Near, joined: JoinedRows, changed: Changed, code: Tensor)
     ranks = rank_units(near.below(first), near.total)
     key = (ranks.long() << CODE_BITS) | code
     count = torch.searchsorted(joined.sorted_keys, key)
-    own = key[changed.query]
+    unchanged = count - changed.before.gather(1, count[:, None])[:, 0]
     after = torch.where(code[changed.query] < changed.codes, changed.if_below, changed.if_above)
-    moved = (after < own).int() - (changed.before < own).int()
-    return count + torch.zeros_like(count, dtype=torch.int32).index_add_(0, changed.query, moved)
+    below = nn.functional.pad((after < key[changed.query]).cumsum(0, dtype=torch.int32), (1, 0))
+    # Pairs are sorted by query: the sum over each is a difference of one running sum.
+    return unchanged + below[changed.ends].diff(prepend=below[:1])
 
 
 def accepted_codes(near: Near, joined: JoinedRows, changed: Changed, n_codes: int, order: Tensor) -> Tensor:
@@ -131,7 +163,10 @@ def short_blocks(distances: Distances, joined: JoinedRows) -> list[slice]:
     n_queries = len(distances.squared)
     if distances.squared.numel() <= MOST_PAIRS:
         return [slice(0, n_queries)]
-    counted = (distances.up_to(joined.reach2) | joined.alone).sum(1).cumsum(0).tolist()
+    counts = (distances.up_to(joined.reach2) | joined.alone).sum(1)
+    if int(counts.sum()) <= MOST_PAIRS:
+        return [slice(0, n_queries)]
+    counted = counts.cumsum(0).tolist()
     blocks, start, taken = [], 0, 0
     for stop in range(1, n_queries + 1):
         if counted[stop - 1] - taken > MOST_PAIRS and stop - 1 > start:
@@ -148,13 +183,19 @@ def gap_or_score(distinct: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def joined_thresholds(
-    distances: Distances, rule: Rule, joined: JoinedRows, distinct: Tensor, orders: list[int]
+    distances: Distances,
+    rule: Rule,
+    joined: JoinedRows,
+    distinct: Tensor,
+    orders: list[int],
+    *,
+    listed: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the largest accepted score of each query for each order m, (q, orders), and whether it is a gap's."""
     found, gaps = [], []
     for block in short_blocks(distances, joined):
         some = distances.of(block)
-        near, changed = neighborhood(some, rule), changed_rows(some, rule, joined)
+        near, changed = neighborhood(some, rule, listed=listed), changed_rows(some, rule, joined)
         codes = [accepted_codes(near, joined, changed, 2 * len(distinct), torch.tensor(m)) for m in orders]
         scores = [gap_or_score(distinct, code) for code in codes]
         found.append(torch.stack([score for score, _ in scores], 1))
@@ -162,7 +203,15 @@ def joined_thresholds(
     return torch.cat(found), torch.cat(gaps)
 
 
-def joined_counts(distances: Distances, rule: Rule, joined: JoinedRows, distinct: Tensor, candidates: Tensor) -> Tensor:
+def joined_counts(
+    distances: Distances,
+    rule: Rule,
+    joined: JoinedRows,
+    distinct: Tensor,
+    candidates: Tensor,
+    *,
+    listed: bool = False,
+) -> Tensor:
     """Return how many rows have a pair below that of each candidate score of each query, (q, candidates)."""
     place = torch.searchsorted(distinct, candidates)
     same = distinct[place.clamp_max(len(distinct) - 1)] == candidates
@@ -170,7 +219,7 @@ def joined_counts(distances: Distances, rule: Rule, joined: JoinedRows, distinct
     out = torch.empty_like(codes)
     for block in short_blocks(distances, joined):
         some = distances.of(block)
-        near, changed = neighborhood(some, rule), changed_rows(some, rule, joined)
+        near, changed = neighborhood(some, rule, listed=listed), changed_rows(some, rule, joined)
         for column in range(codes.shape[1]):
             code = codes[block, column]
             below = counts_below(near, joined, changed, code.clamp_min(0))

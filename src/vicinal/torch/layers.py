@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -69,7 +70,7 @@ class Representations:
             msg = f"layer must be a name, a layer, a function of the inputs, or None; got {self.layer!r}."
             raise Incompatible(msg)
 
-    @property
+    @cached_property
     def hooked(self) -> nn.Module | None:
         """The layer whose output is taken while the model runs; None where a function is called, or nothing is."""
         if isinstance(self.layer, str):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import Rule
+from vicinal.torch.blocks import Cost
 from vicinal.torch.distances import Arithmetic, Distances, squared_distances, squared_norms, tie_slack
 from vicinal.torch.joining import JoinedRows, joined_thresholds
 from vicinal.torch.neighborhoods import Near, neighborhood
@@ -45,9 +46,14 @@ class Reference(Part):
         squared = squared_distances(queries, self.rows, self.norms, Arithmetic(self.tf32))
         return Distances(squared, tie_slack(self.rows, same_bits=self.same_bits))
 
-    def forward(self, representations: Tensor) -> Near:
+    @property
+    def cost(self) -> Cost:
+        """What the neighbors of a row take of memory."""
+        return Cost.of(self.rule, self.rows.shape[0])
+
+    def forward(self, representations: Tensor, *, listed: bool) -> Near:
         """Return the neighbors of each row."""
-        return neighborhood(self.distances(representations), self.rule)
+        return neighborhood(self.distances(representations), self.rule, listed=listed)
 
 
 class Thresholds(Part):
@@ -67,11 +73,11 @@ class Thresholds(Part):
         return self.scores
 
     @property
-    def n_columns(self) -> int:
-        """Number of rows that a query is compared with: what a block of queries takes of memory."""
-        return 1
+    def cost(self) -> Cost:
+        """What a row takes of memory."""
+        return Cost(0, 0)
 
-    def forward(self, representations: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
         """Return the threshold of each row, and whether it stands for an open gap, (q,) each."""
         raise NotImplementedError
 
@@ -79,7 +85,7 @@ class Thresholds(Part):
 class SplitThresholds(Thresholds):
     """One threshold for all."""
 
-    def forward(self, representations: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
         """Return the threshold of each row, and that none is a gap's."""
         found = self.scores[self.order - 1].expand(n_rows)
         return found, torch.zeros_like(found, dtype=torch.bool)
@@ -96,9 +102,9 @@ class LocalThresholds(Thresholds):
         return int(self.reference.rows.shape[1])
 
     @property
-    def n_columns(self) -> int:
-        """Number of reference rows."""
-        return len(self.reference.rows)
+    def cost(self) -> Cost:
+        """What the neighbors of a row take of memory."""
+        return self.reference.cost
 
 
 class PluggedThresholds(LocalThresholds):
@@ -112,10 +118,10 @@ class PluggedThresholds(LocalThresholds):
         """Scores of the ranked rows, (ranked,); those of the paper to the letter are the reference rows' own."""
         return self.scores if bool(self.values[0] == math.inf) else self.values
 
-    def forward(self, representations: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
         """Return the threshold of each row, and that none is a gap's."""
         rank, value = self.ranks[self.order - 1].double(), self.values[self.order - 1]
-        near = self.reference(representations)
+        near = self.reference(representations, listed=listed)
         found = plugged_thresholds(near, self.scores, self.reference.own_weight, rank, value)
         return found, torch.zeros_like(found, dtype=torch.bool)
 
@@ -140,13 +146,22 @@ class JoinedThresholds(LocalThresholds):
         below = self.near_below + self.shell_below
         ranks = rank_units(below, below + (self.near_above + self.shell_above))
         keys = (ranks.long() << CODE_BITS) | codes
-        for name, tensor in (("distinct", distinct), ("codes", codes), ("keys", keys)):
+        for name, tensor in (("distinct", distinct), ("codes", codes)):
             self.register_buffer(name, tensor, persistent=False)
-        self.register_buffer("sorted_keys", keys.sort().values, persistent=False)
+        by_key = keys.argsort()
+        for name, tensor in (("by_key", by_key), ("sorted_keys", keys[by_key])):
+            self.register_buffer(name, tensor, persistent=False)
 
-    def forward(self, representations: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    @property
+    def cost(self) -> Cost:
+        """What the neighbors of a row take of memory, and the rows that it changes."""
+        return Cost.of_joining(self.reference.rule, self.reference.rows.shape[0])
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # which rows change is found as it goes
+    def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
         """Return the threshold of each row, and whether it stands for an open gap, (q,) each."""
         joined = JoinedRows(*(getattr(self, name) for name in JoinedRows._fields))
         distances = self.reference.distances(representations)
-        found, gaps = joined_thresholds(distances, self.reference.rule, joined, self.distinct, [self.order])
+        rule, orders = self.reference.rule, [self.order]
+        found, gaps = joined_thresholds(distances, rule, joined, self.distinct, orders, listed=listed)
         return found[:, 0], gaps[:, 0]

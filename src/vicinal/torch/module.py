@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,13 @@ from vicinal._arrays import positive
 from vicinal.calibration.promises import Guarantee
 from vicinal.errors import CorruptArtifact, Incompatible, InvalidLevel, InvalidValue, ShapeMismatch
 from vicinal.quantiles import Coverage, read_coverage, written_coverage
+from vicinal.torch.blocks import MEGABYTES, over_blocks
 from vicinal.torch.conformal import PARTS, Conformal
 from vicinal.torch.facts import Facts
 from vicinal.torch.graphs import write_onnx
 from vicinal.torch.layers import Layer, Representations, layer_name
 from vicinal.torch.parts import from_text, restored, to_text
 from vicinal.torch.running import ran
-from vicinal.torch.search import queries_at_once
 from vicinal.torch.uniforms import hashed, row_id_words
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ConformalModule(nn.Module):
         normalized: bool = False,
         dtype: torch.dtype | None = None,
         tf32: bool = False,
-        megabytes: float = 1024.0,
+        megabytes: float = MEGABYTES,
     ) -> None:
         super().__init__()
         if not isinstance(model, nn.Module):
@@ -207,16 +207,14 @@ class ConformalModule(nn.Module):
             if torch.compiler.is_compiling():
                 mask, thresholds = conformal(outputs, rows, given)
             else:
-                blocks = _slices(len(outputs), queries_at_once(conformal.n_columns, self.megabytes))
-                tables = (outputs, rows, given)
-                found = [conformal(*(None if one is None else one[block] for one in tables)) for block in blocks]
+
+                def answer(block: slice, *, listed: bool) -> tuple[Tensor, Tensor]:
+                    tables = (None if one is None else one[block] for one in (outputs, rows, given))
+                    return conformal(*tables, listed=listed)  # type: ignore[no-any-return]
+
+                found = over_blocks(len(outputs), conformal.cost, self.megabytes, answer)
                 mask, thresholds = (torch.cat(parts) for parts in zip(*found, strict=True))
             return ConformalSets(mask, mask.sum(1), thresholds, logits)
-
-
-def _slices(n: int, step: int) -> Iterator[slice]:
-    for start in range(0, max(1, n), step):
-        yield slice(start, min(start + step, n))
 
 
 def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | None, row_ids: Any) -> Tensor | None:
@@ -259,11 +257,14 @@ def _check_outputs(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -
                 f"in calibration; got {came}. Is it the same layer?"
             )
             raise ShapeMismatch(msg)
-    for name, table in (("logits", outputs), ("representations", rows)):
-        if table is not None and not bool(table.isfinite().all()):
-            row = int((~table.isfinite().all(1)).nonzero()[0])
-            msg = f"{name} must be finite; row {row} of the batch holds NaN or an infinity. Remove or repair it."
-            raise InvalidValue(msg)
+    named = {name: table for name, table in (("logits", outputs), ("representations", rows)) if table is not None}
+    # The smallest and the largest tell in one pass whether all are finite; one look at the device is enough for both.
+    ends = [end.double() for table in named.values() if table.numel() for end in table.aminmax()]
+    if ends and not bool(torch.stack(ends).isfinite().all()):
+        name, table = next((name, table) for name, table in named.items() if not bool(table.isfinite().all()))
+        row = int((~table.isfinite().all(1)).nonzero()[0])
+        msg = f"{name} must be finite; row {row} of the batch holds NaN or an infinity. Remove or repair it."
+        raise InvalidValue(msg)
 
 
 def _check_layer(model: nn.Module, layer: Layer, conformal: Conformal) -> None:

@@ -9,17 +9,18 @@ import torch
 from torch import Tensor
 
 from vicinal.kernels.ranks import Rule
+from vicinal.torch.blocks import TIES, TooManyTied, is_listed, neighbors_apart
 from vicinal.torch.distances import Distances
 
 
 class Near(NamedTuple):
     """The neighbors of q queries in ascending order of their rows, which lie in score order.
 
-    Either all rows stand in columns, and who is no neighbor has weight 0, or the k neighbors of each query do.
+    Either all rows stand in columns, or the k neighbors of each query do, with a few more that may be tied with them.
     """
 
-    columns: Tensor | None  # (q, k) rows, ascending; None: column j is row j
-    weights: Tensor  # (q, n or k) float64, relative to the nearest
+    columns: Tensor | None  # (q, k) rows as int32, ascending; None: column j is row j
+    weights: Tensor  # (q, n or k) float64, relative to the nearest; 0 for who is no neighbor
     cumulative: Tensor  # (q, n or k) float64
     nearest: Tensor  # (q,) squared distance of the nearest neighbor
     empty: Tensor  # (q,) the ball was empty, and everyone stands in
@@ -33,7 +34,7 @@ class Near(NamedTuple):
         """Return the weight of the neighbors before each given row, (q, ...) as `rows`."""
         places = rows.reshape(self.weights.shape[0], -1)
         if self.columns is not None:
-            places = torch.searchsorted(self.columns, places.contiguous())
+            places = torch.searchsorted(self.columns, places.int())
         before = self.cumulative.gather(1, (places - 1).clamp_min(0))
         return torch.where(places > 0, before, 0.0).reshape(rows.shape)
 
@@ -45,33 +46,29 @@ class Near(NamedTuple):
         """Return what a column of all rows holds for the neighbor at each place, (q,); `beyond` past the last."""
         last = self.weights.shape[1] - 1
         at = places.clamp_max(last)
-        rows = at if self.columns is None else self.columns.gather(1, at[:, None])[:, 0]
+        rows = at if self.columns is None else self.columns.gather(1, at[:, None])[:, 0].long()
         return torch.where(places <= last, column[rows], beyond)
 
 
-def neighborhood(distances: Distances, rule: Rule) -> Near:
-    """Return the neighbors under a rule; infinite distances are nobody, rows tied at the k-th distance all belong."""
+def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> Near:
+    """Return the neighbors under a rule; infinite distances are nobody, rows tied at the k-th distance all belong.
+
+    With `listed`, few neighbors are listed, and `TooManyTied` is raised where more are tied than that leaves room for.
+    """
     k, squared = neighbors_apart(rule), distances.squared
-    n = squared.shape[1]
-    if rule.radius2 < 0 and 0 < 2 * k < n and not torch.compiler.is_compiling():
-        found = _listed(distances, rule, k)
-        if found is not None:
-            return found
+    if listed and is_listed(rule, squared.shape[1]):
+        return _listed(distances, rule, k)
     member = _members(distances, rule, k)
     finite = squared < math.inf
     # A point that counts among its own neighbors is never without one.
     empty = ~member.any(1) & (rule.own_weight == 0.0)
     member = member | (empty[:, None] & finite)
     nearest = torch.where(member, squared, math.inf).amin(1)
-    weights = torch.where(member, _weights(squared, nearest, rule), 0.0)
+    # Who is no neighbor may be infinitely far: a weight is asked for where it counts only.
+    weights = torch.where(member, _weights(torch.where(member, squared, 0.0), nearest, rule), 0.0)
     if rule.radius2 >= 0.0:
         weights = torch.where(empty[:, None], member.double(), weights)
     return Near(None, weights, weights.cumsum(1), nearest, empty)
-
-
-def neighbors_apart(rule: Rule) -> int:
-    """Return how many of its k neighbors a query has apart from itself; 0 is everyone."""
-    return rule.n_neighbors - (1 if rule.own_weight > 0.0 else 0)
 
 
 def limits(squared: Tensor, k: int) -> Tensor:
@@ -91,24 +88,26 @@ def _members(distances: Distances, rule: Rule, k: int) -> Tensor:
     return distances.up_to(limits(squared, k)[:, None]) & (squared < math.inf)
 
 
-def _listed(distances: Distances, rule: Rule, k: int) -> Near | None:
-    """Return the k neighbors of each query as a list; None where more than k are tied, or fewer exist."""
-    nearest_first, rows = distances.squared.topk(k + 1, dim=1, largest=False, sorted=True)
-    last, after = nearest_first[:, k - 1], nearest_first[:, k]
-    tied = (after <= last * (1.0 + distances.slack)) | (last == math.inf)
-    if bool(tied.any()):
-        return None
-    columns, order = rows[:, :k].int().sort(1)
-    weights = _weights(nearest_first.gather(1, order), nearest_first[:, 0], rule)
-    empty = torch.zeros_like(last, dtype=torch.bool)
-    return Near(columns.long(), weights, weights.cumsum(1), nearest_first[:, 0], empty)
+def _listed(distances: Distances, rule: Rule, k: int) -> Near:
+    """Return the k neighbors of each query, and those tied with the last, as a list."""
+    nearest_first, rows = distances.squared.topk(k + TIES, dim=1, largest=False, sorted=True)
+    last = nearest_first[:, k - 1 : k]
+    beyond = nearest_first[:, -1:] <= last * (1.0 + distances.slack)
+    # Infinite distances are nobody's; a query with fewer than k others is rare enough to be done in columns.
+    if bool((beyond | (last == math.inf)).any()):
+        raise TooManyTied
+    columns, order = rows.int().sort(1)
+    found = Distances(nearest_first.gather(1, order), distances.slack)
+    nearest = nearest_first[:, 0]
+    weights = torch.where(found.up_to(last), _weights(found.squared, nearest, rule), 0.0)
+    return Near(columns, weights, weights.cumsum(1), nearest, torch.zeros_like(nearest, dtype=torch.bool))
 
 
 def _weights(squared: Tensor, nearest: Tensor, rule: Rule) -> Tensor:
     """Return weights in float64 relative to the nearest neighbor, or to the query itself where it counts as one."""
     if rule.bandwidth == math.inf:
         return torch.ones_like(squared, dtype=torch.float64)
-    origin = torch.zeros_like(nearest) if rule.own_weight > 0.0 else nearest
-    ahead = squared.double().sqrt() - origin.double().sqrt()[:, None]
-    # Who is no neighbor may be infinitely far from a query whose nearest is too: exp of NaN is not asked for.
-    return torch.exp(-torch.nan_to_num(ahead, nan=math.inf) / rule.bandwidth)
+    distance = squared.double().sqrt()
+    if rule.own_weight > 0.0:
+        return torch.exp(distance / -rule.bandwidth)
+    return torch.exp((distance - nearest.double().sqrt()[:, None]) / -rule.bandwidth)

@@ -17,9 +17,9 @@ class Probabilities(Part):
 
     normalized: bool
 
-    def forward(self, outputs: Tensor, representations: Tensor | None) -> Tensor:
+    def forward(self, outputs: Tensor, representations: Tensor | None, *, listed: bool) -> Tensor:
         """Return the probabilities of each row, (q, classes)."""
-        del representations
+        del representations, listed
         return at_least_single(outputs) if self.normalized else torch.softmax(outputs.double(), 1)
 
     def logits(self, outputs: Tensor) -> Tensor:
@@ -34,9 +34,9 @@ class Temperature(Probabilities):
 
     temperature: float
 
-    def forward(self, outputs: Tensor, representations: Tensor | None) -> Tensor:
+    def forward(self, outputs: Tensor, representations: Tensor | None, *, listed: bool) -> Tensor:
         """Return the scaled probabilities, (q, classes)."""
-        del representations
+        del representations, listed
         logits = self.logits(outputs)
         return torch.softmax((logits - logits.amax(1, keepdim=True)) / self.temperature, 1)
 
@@ -51,10 +51,10 @@ class Votes(Probabilities):
     voters: Reference
     representation: Map
 
-    def forward(self, outputs: Tensor, representations: Tensor | None) -> Tensor:
+    def forward(self, outputs: Tensor, representations: Tensor | None, *, listed: bool) -> Tensor:
         """Return the blended probabilities, (q, classes)."""
         assert representations is not None  # noqa: S101  checked where they are captured
-        near = self.voters(self.representation(representations))
+        near = self.voters(self.representation(representations), listed=listed)
         classes = outputs.shape[1]
         shares = self._shares(near, classes)
         gain = torch.log1p(classes * shares / self.smoothing)

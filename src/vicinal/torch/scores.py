@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vicinal.torch.parts import Part
 
@@ -52,8 +52,7 @@ class RAPS(Score):
         stable = {} if torch.compiler.is_exporting() else {"stable": True}
         values, labels = probabilities.sort(dim=1, descending=True, **stable)
         mass = values.cumsum(1, dtype=torch.float64)
-        before = torch.cat([torch.zeros_like(mass[:, :1]), mass[:, :-1]], 1)
-        scores = before + uniforms[:, None] * values
+        scores = nn.functional.pad(mass[:, :-1], (1, 0)) + uniforms[:, None] * values
         if self.rank_penalty:
             ranks = torch.arange(1, classes + 1, device=values.device)
             scores = scores + self.rank_penalty * (ranks - self.free_ranks).clamp_min(0).double()

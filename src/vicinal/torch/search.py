@@ -14,20 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vicinal._arrays import Bools, Floats, Ints, Reals, positive
-from vicinal._progress import steps
+from vicinal._progress import counter
 from vicinal.errors import InvalidLevel
 from vicinal.kernels.exact import Joined
 from vicinal.kernels.lists import Lists, enough_listed
 from vicinal.kernels.ranks import Plugged, Rule
 from vicinal.neighbors.base import NeighborSearch
 from vicinal.neighbors.reference import Reference
+from vicinal.torch.blocks import COLUMN_BYTES, DISTANCE_BYTES, MEGABYTES, Cost, over_blocks, rows_at_once, slices
 from vicinal.torch.distances import Arithmetic, Distances, squared_distances, squared_norms, tie_slack
-from vicinal.torch.joining import JoinedRows, joined_counts, joined_sums, joined_thresholds
+from vicinal.torch.joining import KEPT, JoinedRows, joined_counts, joined_sums, joined_thresholds
 from vicinal.torch.neighborhoods import neighborhood
 from vicinal.torch.ranks import effective_sizes, own_ranks, plugged_counts, plugged_thresholds
-
-ARRAYS = 8
-"""Arrays of float64 as large as a block of distances that are held at a time, at most."""
 
 
 class Held(NamedTuple):
@@ -35,17 +33,6 @@ class Held(NamedTuple):
 
     rows: Tensor
     norms: Tensor
-
-
-def queries_at_once(n_rows: int, megabytes: float) -> int:
-    """Return how many queries against n rows fit a budget of memory; at least one.
-
-    Examples
-    --------
-    >>> queries_at_once(5_000, megabytes=1024)
-    3355
-    """
-    return max(1, int(megabytes * 2**20 / (ARRAYS * 8 * max(1, n_rows))))
 
 
 @dataclass(frozen=True)
@@ -60,11 +47,11 @@ class TorchSearch(NeighborSearch):
     Examples
     --------
     >>> TorchSearch("cpu")
-    TorchSearch(device='cpu', megabytes=1024.0, dtype=None, tf32=False)
+    TorchSearch(device='cpu', megabytes=2048.0, dtype=None, tf32=False)
     """
 
     device: str | torch.device = "cpu"
-    megabytes: float = 1024.0
+    megabytes: float = MEGABYTES
     dtype: torch.dtype | None = None
     tf32: bool = False
 
@@ -97,11 +84,11 @@ class TorchSearch(NeighborSearch):
     ) -> tuple[Ints, Bools]:
         """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
 
-        def ranked(distances: Distances, tied: Tensor) -> tuple[Tensor, Tensor]:
-            near = neighborhood(distances, rule)
+        def ranked(distances: Distances, tied: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
+            near = neighborhood(distances, rule, listed=listed)
             return own_ranks(near, tied, rule.own_weight).long(), near.empty
 
-        ranks, empty = self._over(reference, queries, own, ranked, [first_tied], progress)
+        ranks, empty = self._over(reference, rule, queries, own, ranked, [first_tied], progress)
         return ranks, empty
 
     def plugged_thresholds(
@@ -118,12 +105,12 @@ class TorchSearch(NeighborSearch):
         """Return the largest accepted score of each query at each level (rank, score), (q, levels)."""
         scores, ranks, values = self._sent(plugged.scores, levels[0].astype(np.float64), levels[1])
 
-        def accepted(distances: Distances) -> tuple[Tensor]:
-            near = neighborhood(distances, rule)
+        def accepted(distances: Distances, *, listed: bool) -> tuple[Tensor]:
+            near = neighborhood(distances, rule, listed=listed)
             pairs = zip(ranks, values, strict=True)
             return (torch.stack([plugged_thresholds(near, scores, rule.own_weight, *pair) for pair in pairs], 1),)
 
-        return self._over(reference, queries, own, accepted, [], progress)[0]
+        return self._over(reference, rule, queries, own, accepted, [], progress)[0]
 
     def plugged_counts(
         self, reference: Reference, rule: Rule, plugged: Plugged, queries: Reals, candidates: Floats
@@ -131,22 +118,23 @@ class TorchSearch(NeighborSearch):
         """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
         scores, ranks, values = self._sent(plugged.scores, plugged.ranks, plugged.values)
 
-        def counted(distances: Distances, some: Tensor) -> tuple[Tensor]:
-            return (plugged_counts(neighborhood(distances, rule), scores, rule.own_weight, (ranks, values), some),)
+        def counted(distances: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
+            near = neighborhood(distances, rule, listed=listed)
+            return (plugged_counts(near, scores, rule.own_weight, (ranks, values), some),)
 
-        return self._over(reference, queries, None, counted, [candidates], None)[0]
+        return self._over(reference, rule, queries, None, counted, [candidates], None)[0]
 
     def joined_sums(self, reference: Reference, rule: Rule, codes: Ints, *, progress: str | None = None) -> Joined:
         """Return what is kept of each reference row to rank it again when a point joins."""
         (known,), own = self._sent(codes), np.arange(reference.n)
         names: list[str] = []
 
-        def summed(distances: Distances, rows: Tensor) -> tuple[Tensor, ...]:
-            sums = joined_sums(distances, rule, known, rows)
+        def summed(distances: Distances, rows: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
+            sums = joined_sums(distances, rule, known, rows, listed=listed)
             names[:] = sums
             return tuple(sums.values())
 
-        found = self._over(reference, reference.rows[: reference.n], own, summed, [own], progress)
+        found = self._over(reference, rule, reference.rows[: reference.n], own, summed, [own], progress)
         return Joined.empty(codes)._replace(**dict(zip(names, found, strict=True)))
 
     def joined_thresholds(
@@ -161,12 +149,13 @@ class TorchSearch(NeighborSearch):
         progress: str | None = None,
     ) -> Floats:
         """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
-        rows, (values,) = JoinedRows(*self._sent(*joined)), self._sent(distinct)
+        rows, (values,) = self._joined(joined), self._sent(distinct)
 
-        def accepted(distances: Distances) -> tuple[Tensor]:
-            return (joined_thresholds(distances, rule, rows, values, orders.tolist())[0],)
+        def accepted(distances: Distances, *, listed: bool) -> tuple[Tensor]:
+            return (joined_thresholds(distances, rule, rows, values, orders.tolist(), listed=listed)[0],)
 
-        return self._over(reference, queries, None, accepted, [], progress)[0]
+        cost = Cost.of_joining(rule, reference.n)
+        return self._over(reference, rule, queries, None, accepted, [], progress, cost)[0]
 
     def joined_counts(
         self,
@@ -178,38 +167,46 @@ class TorchSearch(NeighborSearch):
         candidates: Floats,
     ) -> Ints:
         """Return how many rows have a pair below that of each candidate score of a query that joins."""
-        rows, (values,) = JoinedRows(*self._sent(*joined)), self._sent(distinct)
+        rows, (values,) = self._joined(joined), self._sent(distinct)
 
-        def counted(distances: Distances, some: Tensor) -> tuple[Tensor]:
-            return (joined_counts(distances, rule, rows, values, some),)
+        def counted(distances: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
+            return (joined_counts(distances, rule, rows, values, some, listed=listed),)
 
-        return self._over(reference, queries, None, counted, [candidates], None)[0]
+        cost = Cost.of_joining(rule, reference.n)
+        return self._over(reference, rule, queries, None, counted, [candidates], None, cost)[0]
 
     def effective_sizes(self, reference: Reference, rule: Rule, queries: Reals) -> Floats:
         """Return how many equally weighted neighbors those of each query are worth, (q,)."""
-        return self._over(
-            reference, queries, None, lambda distances: (effective_sizes(neighborhood(distances, rule)),), [], None
-        )[0]
+
+        def worth(distances: Distances, *, listed: bool) -> tuple[Tensor]:
+            return (effective_sizes(neighborhood(distances, rule, listed=listed)),)
+
+        return self._over(reference, rule, queries, None, worth, [], None)[0]
 
     def nearest_first(
         self, reference: Reference, rule: Rule, queries: Reals
     ) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
         """Yield rows, distances and weights of each query's neighbors, and whether its ball was empty."""
-        for _, distances in self._blocks(reference, queries, None, None):
+        cost = Cost.of(rule, reference.n)
+        for block in slices(0, len(queries), rows_at_once(self.megabytes, cost.columns)):
+            distances = self._distances(reference, queries[block], None)
             near = neighborhood(distances, rule)
-            for row, weights, empty in zip(range(len(near.weights)), near.weights, near.empty, strict=True):
-                who = (weights > 0).nonzero()[:, 0] if near.columns is None else near.columns[row]
+            member = near.weights > 0
+            for row in range(len(near.weights)):
+                who = member[row].nonzero()[:, 0]
                 found = distances.squared[row, who].double().sqrt()
                 order = found.argsort(stable=True)
-                share = weights[who if near.columns is None else slice(None)] / near.total[row]
+                share = near.weights[row, who] / near.total[row]
                 far = found[order] if reference.width else torch.full_like(found, math.nan)
-                yield who[order].cpu().numpy(), far.cpu().numpy(), share[order].cpu().numpy(), bool(empty)
+                yield who[order].cpu().numpy(), far.cpu().numpy(), share[order].cpu().numpy(), bool(near.empty[row])
 
     def lists(self, reference: Reference, folds: Ints, n_folds: int, most: int, least: int) -> Lists:
         """Return the nearest others of each reference row, nearest first, enough for `most` neighbors in any fold."""
         n, pieces = reference.n, []
         guess = min(n - 1, max(least, most + most // max(1, n_folds - 1) + 2 * int(math.sqrt(most)) + 8))
-        for _, distances in self._blocks(reference, reference.rows[:n], np.arange(n), None):
+        own = np.arange(n)
+        for block in slices(0, n, rows_at_once(self.megabytes, (DISTANCE_BYTES + COLUMN_BYTES) * n)):
+            distances = self._distances(reference, reference.rows[block], own[block])
             while True:
                 values, rows = distances.squared.topk(min(n - 1, guess + 1), dim=1, largest=False, sorted=True)
                 near, who = values.double().cpu().numpy(), rows.int().cpu().numpy()
@@ -226,6 +223,11 @@ class TorchSearch(NeighborSearch):
         """Return arrays as tensors on the device."""
         return [torch.from_numpy(np.ascontiguousarray(array)).to(self.device) for array in arrays]
 
+    def _joined(self, joined: Joined) -> JoinedRows:
+        """Return what is kept of each row on the device."""
+        *sums, keys = self._sent(*(getattr(joined, name) for name in KEPT), joined.keys)
+        return JoinedRows.of(dict(zip(KEPT, sums, strict=True)), keys)
+
     def _held(self, reference: Reference) -> Held:
         """Return the reference rows on the device; they are sent once, and go when the reference does."""
         key = (str(self.device), self.dtype)
@@ -236,39 +238,40 @@ class TorchSearch(NeighborSearch):
             known[key] = Held(rows, squared_norms(rows))
         return known[key]
 
-    def _blocks(
-        self, reference: Reference, queries: Reals, own: Ints | None, progress: str | None
-    ) -> Iterator[tuple[slice, Distances]]:
-        """Yield consecutive blocks of queries and their distances, infinite to the row that is their own."""
+    def _distances(self, reference: Reference, queries: Reals, own: Ints | None) -> Distances:
+        """Return the distances of queries to all rows, infinite to the row that is their own."""
         held = self._held(reference)
-        step, slack = queries_at_once(reference.n, self.megabytes), tie_slack(held.rows, same_bits=True)
-        for start in steps(range(0, len(queries), step), progress):
-            block = slice(start, min(start + step, len(queries)))
-            some = self._sent(queries[block])[0].to(held.rows.dtype)
-            squared = squared_distances(some, *held, Arithmetic(self.tf32))
-            if own is not None:
-                itself = self._sent(own[block])[0]
-                query = (itself >= 0).nonzero()[:, 0]
-                squared[query, itself[query]] = math.inf
-            yield block, Distances(squared, slack)
+        some = self._sent(queries)[0].to(held.rows.dtype)
+        squared = squared_distances(some, *held, Arithmetic(self.tf32))
+        if own is not None:
+            itself = self._sent(own)[0]
+            query = (itself >= 0).nonzero()[:, 0]
+            squared[query, itself[query]] = math.inf
+        return Distances(squared, tie_slack(held.rows, same_bits=True))
 
     def _over(
         self,
         reference: Reference,
+        rule: Rule,
         queries: Reals,
         own: Ints | None,
         work: Callable[..., tuple[Tensor, ...]],
         columns: Sequence[NDArray[Any]],
         progress: str | None,
+        cost: Cost | None = None,
     ) -> list[NDArray[Any]]:
-        """Return what `work(distances, *columns)` returns for all queries; columns are cut as they are."""
-        found: list[tuple[Tensor, ...]] = []
-        with torch.inference_mode():
-            for block, distances in self._blocks(reference, queries, own, progress):
-                found.append(tuple(one.cpu() for one in work(distances, *self._sent(*(c[block] for c in columns)))))
-            if not found:  # of no queries, what there would be of one has the right shape
-                one = self._over(reference, reference.rows[:1], None, work, [c[:1] for c in columns], None)
-                return [array[:0] for array in one]
+        """Return what `work(distances, *columns, listed=...)` returns for all queries; columns are cut as they are."""
+        each = Cost.of(rule, reference.n) if cost is None else cost
+        done = counter(len(queries), progress, "row")
+
+        def worked(block: slice, *, listed: bool) -> tuple[Tensor, ...]:
+            distances = self._distances(reference, queries[block], None if own is None else own[block])
+            found = work(distances, *self._sent(*(column[block] for column in columns)), listed=listed)
+            done.update(block.stop - block.start)
+            return tuple(one.cpu() for one in found)
+
+        with torch.inference_mode(), done:
+            found = over_blocks(len(queries), each, self.megabytes, worked)
         return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +15,9 @@ from numpy.typing import NDArray
 
 from vicinal._files import replacing
 from vicinal.errors import CannotWrite, ShapeMismatch
+
+SYNCED = 2**24
+"""Bytes after which files are written to the disk itself."""
 
 
 class Columns(ABC):
@@ -65,6 +69,7 @@ class InFiles(Columns):
         super().__init__()
         self.folder, self.stack = folder, stack
         self.files: dict[str, BinaryIO] = {}
+        self.unsynced = 0
 
     def append(self, name: str, array: NDArray[Any]) -> None:
         """Append rows to a column's file."""
@@ -72,6 +77,13 @@ class InFiles(Columns):
             self.files[name] = self.stack.enter_context(replacing(self.folder / f"{name}.npy"))
             self.files[name].write(self._header(name, 0))
         self.files[name].write(array.data)
+        self.unsynced += array.nbytes
+        if self.unsynced > SYNCED:
+            # Little by little: at the end, a disk that has to take all at once would be waited for.
+            for file in self.files.values():
+                file.flush()
+                os.fdatasync(file.fileno())
+            self.unsynced = 0
 
     def finish(self) -> None:
         """Say in every file how many rows it has."""

@@ -14,6 +14,7 @@ from vicinal.errors import Incompatible
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap, mapped
 from vicinal.metrics import quantile_numbers
+from vicinal.neighbors import NeighborSearch
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.outputs import ClassificationOutputs, RegressionOutputs
 from vicinal.probabilities import ProbabilityModel
@@ -186,6 +187,7 @@ def neighborhoods(
     judged: Ints,
     judge: Judge,
     advance: Callable[[str], None],
+    search: NeighborSearch,
 ) -> list[Neighborhoods]:
     """Return every map, fitted on all rows, with the neighbors of the judged ones; none without representations."""
     if fitting.representations is None:
@@ -199,7 +201,7 @@ def neighborhoods(
         representation = None if plan is None else plan.fit(fitting)
         rows = mapped(fitting[judged], representation, "a neighborhood")
         # Bandwidths are multiples of distances among all rows: the lists must reach as far.
-        lists = NeighborLists.among(rows, most, judge.folds, least=space.most_neighbors(len(rows) - 1))
+        lists = NeighborLists.among(rows, most, judge.folds, space.most_neighbors(len(rows) - 1), search)
         found.append(Neighborhoods(representation, lists, space.localizers(lists)))
     return found
 

@@ -13,6 +13,7 @@ from vicinal.errors import Incompatible, TooFewRows
 from vicinal.fingerprints import row_marks
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
+from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
 from vicinal.quantiles import Coverage, exact_coverage, rows_needed
 from vicinal.tuning.bench import Bench, LabelScores, Scores, Source, ValueScores, neighborhoods
@@ -34,6 +35,7 @@ def tune(
     *,
     objective: Objective | None = None,
     search: Search | None = None,
+    neighbor_search: NeighborSearch | None = None,
     folds: int = 5,
     seed: int = 0,
     most_rows: int = 6000,
@@ -42,7 +44,8 @@ def tune(
     """Choose score, neighborhood, probabilities and representation on rows that are not calibration rows.
 
     The rows are cut into `folds`; each is judged by calibrating on the others, as `LeaveOneOut` does. Without an
-    `objective`: the smallest mean size. Without a `search`: the whole default space. Having no neighborhood is always a
+    `objective`: the smallest mean size. Without a `search`: the whole default space; `neighbor_search` is how neighbors
+    are found, such as `vicinal.torch.TorchSearch("cuda")`. Having no neighborhood is always a
     candidate, and wins unless a neighborhood is better by more than one standard error of the difference. Of more than
     `most_rows`, that many are drawn to judge on; parts are fitted on all. The bar shows on a terminal only.
 
@@ -58,7 +61,8 @@ def tune(
     exact_coverage(coverage)
     aim = MeanSize() if objective is None else objective
     walk = Grid() if search is None else search
-    _check_kinds(outputs, aim, walk)
+    how = ExactSearch() if neighbor_search is None else neighbor_search
+    _check_kinds(outputs, aim, walk, how)
     folds, seed = whole_number("folds", folds, least=2, most=100), seed_number("seed", seed)
     rows = _judged_rows(len(outputs), coverage, folds, most_rows, seed)
     aim.check(len(rows), regression=isinstance(outputs, RegressionOutputs))
@@ -66,7 +70,7 @@ def tune(
     bar = tqdm(desc="tune", unit="candidate", disable=None if progress else True)
     try:
         scores, notes = _scores(outputs, targets, rows, walk, coverage, bar.set_description)
-        near = neighborhoods(walk.space, outputs, rows, judge, bar.set_description)  # type: ignore[arg-type]
+        near = neighborhoods(walk.space, outputs, rows, judge, bar.set_description, how)  # type: ignore[arg-type]
         bench = Bench(judge, scores, near)
         bar.reset(total=len(scores.sources) + walk.count(bench))
         bar.set_description("tune")
@@ -177,7 +181,7 @@ def _cut(n: int, folds: int, seed: int) -> Ints:
     return np.random.default_rng([seed, 2]).permutation(n) % folds
 
 
-def _check_kinds(outputs: ModelOutputs, objective: Objective, search: Search) -> None:
+def _check_kinds(outputs: ModelOutputs, objective: Objective, search: Search, near: NeighborSearch) -> None:
     if not isinstance(outputs, (ClassificationOutputs, RegressionOutputs)):
         msg = f"tune needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
         raise Incompatible(msg)
@@ -185,5 +189,9 @@ def _check_kinds(outputs: ModelOutputs, objective: Objective, search: Search) ->
         msg = f"objective must be MeanSize(), DecileGap(...), ClassGap(...) or None; got {objective!r}."
         raise Incompatible(msg)
     if not isinstance(search, Search):
-        msg = f"search must be Grid(...), Bayesian(...) or None; got {search!r}."
+        hint = " A search for neighbors is neighbor_search=..." if isinstance(search, NeighborSearch) else ""
+        msg = f"search must be Grid(...), Bayesian(...) or None; got {search!r}.{hint}"
+        raise Incompatible(msg)
+    if not isinstance(near, NeighborSearch):
+        msg = f"neighbor_search must be a search such as ExactSearch(), or None; got {near!r}."
         raise Incompatible(msg)
