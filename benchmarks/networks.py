@@ -94,15 +94,15 @@ def wrapped(predictor: vc.SetPredictor, device: torch.device, **options: object)
 
 
 def sets_section(device: torch.device) -> list[str]:
-    """Sets for many rows at once, by method."""
+    """Measure sets for many rows at once, by method."""
     cal, labels = outputs_of(*made(CALIBRATION, CLASSES, WIDTH, 0, device))
     logits, rows, truth = made(ROWS, CLASSES, WIDTH, 1, device)
     probabilities = logits.softmax(1)
     near = torch.from_numpy(cal.representations).to(device)
     product_time = milliseconds(lambda: rows @ near.T, device)
     lines = [
-        f"{ROWS:,} x {CLASSES:,} probabilities, {CALIBRATION:,} calibration rows, {WIDTH:,} dimensions, k = {NEIGHBORS}, "
-        f"NeverEmpty(RAPS), float32 distances. One product of that shape: {product_time:.1f} ms.",
+        f"{ROWS:,} x {CLASSES:,} probabilities, {CALIBRATION:,} calibration rows, {WIDTH:,} dimensions, "
+        f"k = {NEIGHBORS}, NeverEmpty(RAPS), float32 distances. One product of that shape: {product_time:.1f} ms.",
         "",
         "| method | ms | ratio to the product | peak memory above the inputs | coverage | mean size |",
         "|---|---|---|---|---|---|",
@@ -126,7 +126,7 @@ def sets_section(device: torch.device) -> list[str]:
 
 
 def tf32_lines(cal: vc.ClassificationOutputs, labels: np.ndarray, probabilities: Tensor, rows: Tensor) -> list[str]:
-    """What tf32 does to neighbors and sets; on a CPU there is none."""
+    """Say what tf32 does to neighbors and sets; on a CPU there is none."""
     device = rows.device
     if device.type != "cuda":
         return []
@@ -147,13 +147,13 @@ def tf32_lines(cal: vc.ClassificationOutputs, labels: np.ndarray, probabilities:
         changed[type(method).__name__] = float((plain.mask != coarse.mask).any(1).double().mean())
     said = ", ".join(f"{name} {share:.2%}" for name, share in changed.items())
     return [
-        f"tf32 rounds the factors of products to 11 bits: {1 - float(same):.2%} of the {NEIGHBORS} nearest are others, and "
-        f"the sets of this share of the rows change: {said}.",
+        f"tf32 rounds the factors of products to 11 bits: {1 - float(same):.2%} of the {NEIGHBORS} nearest are others, "
+        f"and the sets of this share of the rows change: {said}.",
     ]
 
 
 def calibration_section(device: torch.device) -> list[str]:
-    """Calibration of many rows."""
+    """Measure the calibration of many rows."""
     n, width = (50_000, 512) if device.type == "cuda" else (5_000, 512)
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((n, width), dtype=np.float32)
@@ -176,7 +176,7 @@ def calibration_section(device: torch.device) -> list[str]:
 
 
 def agreement_section(device: torch.device) -> list[str]:
-    """Sets of the module on the device against the predictor's, over 20 splits."""
+    """Compare sets of the module on the device with the predictor's, over 20 splits."""
     n, test, classes, width = 1_000, 2_000, 20, 128
     lines = [
         f"Agreement with `predictor.predict` (CPU, numpy) over 20 splits: {n:,} calibration and {test:,} test rows, "
@@ -233,6 +233,7 @@ class Small(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
+        """Return logits."""
         found = self.second(self.first(self.stem(images)))
         return self.head(self.avgpool(found).flatten(1))  # type: ignore[no-any-return]
 
@@ -245,7 +246,7 @@ class Images:
         self.pool = torch.randn(4 * batch, 3, size, size)
 
     def __len__(self) -> int:
-        return -(-self.count // self.batch)
+        return (self.count + self.batch - 1) // self.batch
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for start in range(0, self.count, self.batch):
@@ -263,10 +264,12 @@ class Watch(threading.Thread):
         self.over = threading.Event()
 
     def run(self) -> None:
+        """Look, again and again."""
         while not self.over.wait(0.02):
             self.seen.append(private_megabytes())
 
     def peak(self) -> float:
+        """Stop, and return the most that was seen, in megabytes."""
         self.over.set()
         self.join()
         return max(self.seen)
@@ -279,7 +282,7 @@ def private_megabytes() -> float:
 
 
 def collect_section(device: torch.device) -> list[str]:
-    """Overhead of collect over a bare loop, and its memory."""
+    """Measure the overhead of collect over a bare loop, and its memory."""
     images, size, width = (100_000, 96, 64) if device.type == "cuda" else (100_000, 16, 32)
     network = Small(width).to(device).eval()
     loader = Images(images, size)
@@ -306,9 +309,9 @@ def collect_section(device: torch.device) -> list[str]:
     loops, collects = (statistics.median(column) for column in zip(*turns, strict=True))
     few, many = collected(images // 10)[1], collected()[1]
     return [
-        f"`collect` with `store=` over {images:,} synthetic images of {size} x {size}: {collects:.2f} s, a bare inference "
-        f"loop {loops:.2f} s (medians of 5 in turn): overhead {collects / loops - 1:+.1%}. Memory at its peak above the "
-        f"start: {few:.0f} MB for {images // 10:,} images, {many:.0f} MB for {images:,}.",
+        f"`collect` with `store=` over {images:,} synthetic images of {size} x {size}: {collects:.2f} s, a bare "
+        f"inference loop {loops:.2f} s (medians of 5 in turn): overhead {collects / loops - 1:+.1%}. Memory at its peak "
+        f"above the start: {few:.0f} MB for {images // 10:,} images, {many:.0f} MB for {images:,}.",
     ]
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vicinal.errors import InvalidValue as InvalidValue
     from vicinal.errors import MissingExtra as MissingExtra
     from vicinal.errors import MissingFile as MissingFile
+    from vicinal.errors import ModelFailed as ModelFailed
     from vicinal.errors import ShapeMismatch as ShapeMismatch
     from vicinal.errors import TooFewRows as TooFewRows
     from vicinal.errors import UnsupportedArtifact as UnsupportedArtifact
@@ -119,6 +120,7 @@ _HOMES = {
     "MeanSize": "tuning",
     "MissingExtra": "errors",
     "MissingFile": "errors",
+    "ModelFailed": "errors",
     "ModelOutputs": "outputs",
     "NeighborScales": "scales",
     "NeighborVotes": "probabilities",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from vicinal._extras import needs
 from vicinal._files import replacing
-from vicinal.errors import Incompatible
+from vicinal.errors import Incompatible, ModelFailed, VicinalError
 
 OUTPUTS = ["mask", "sizes", "thresholds", "logits"]
 """Names of a graph's outputs."""
@@ -22,14 +22,8 @@ MOST_BYTES = 2**31 - 2**20
 """Bytes of an ONNX file: its format counts them with 31 bits."""
 
 
-def write_onnx(module: nn.Module, path: str | Path, batch: Tensor, *, randomized: bool, method: str) -> Path:
+def write_onnx(module: nn.Module, path: str | Path, batch: Tensor, *, randomized: bool) -> Path:
     """Trace a conformal module on a batch, for any number of rows, and write one ONNX file, whole or not at all."""
-    if method == "Exact":
-        msg = (
-            "Exact cannot be written as an ONNX graph: which calibration rows a point changes is found as it goes. "
-            "Calibrate with SplitReference(), which is exact too, or with LeaveOneOut() or Split()."
-        )
-        raise Incompatible(msg)
     with needs("onnx", "onnx"), needs("onnxscript", "onnx"):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
@@ -37,16 +31,17 @@ def write_onnx(module: nn.Module, path: str | Path, batch: Tensor, *, randomized
     # A batch of one would be taken for a number that never changes.
     given = batch if batch.shape[0] > 1 else torch.cat([batch, batch])
     inputs = (given, torch.full((given.shape[0],), 0.5, dtype=torch.float64)) if randomized else (given,)
-    with _quiet():
-        program = torch.onnx.export(
-            module,
-            inputs,
-            dynamo=True,
-            dynamic_shapes=tuple({0: rows} for _ in inputs),
-            input_names=["batch", "uniforms"][: len(inputs)],
-            output_names=OUTPUTS,
-            verbose=False,
-        )
+    names = ["batch", "uniforms"][: len(inputs)]
+    try:
+        with _quiet():
+            traced = torch.export.export(module, inputs, dynamic_shapes=tuple({0: rows} for _ in inputs))
+            program = torch.onnx.export(traced, dynamo=True, input_names=names, output_names=OUTPUTS, verbose=False)
+    except VicinalError:
+        raise
+    except Exception as error:
+        said = next(iter(str(error).strip().splitlines()), "")
+        msg = f"the network cannot be written as a graph: {type(error).__name__}: {said}"
+        raise ModelFailed(msg) from error
     assert program is not None  # noqa: S101  with dynamo=True it is a program
     data = program.model_proto
     if data.ByteSize() > MOST_BYTES:

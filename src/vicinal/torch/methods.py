@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from vicinal.errors import Incompatible
 from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import Rule
 from vicinal.torch.blocks import Cost
@@ -157,9 +158,24 @@ class JoinedThresholds(LocalThresholds):
         """What the neighbors of a row take of memory, and the rows that it changes."""
         return Cost.of_joining(self.reference.rule, self.reference.rows.shape[0])
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # which rows change is found as it goes
     def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
         """Return the threshold of each row, and whether it stands for an open gap, (q,) each."""
+        if torch.compiler.is_exporting():
+            msg = (
+                "Exact cannot be exported: which calibration rows a point changes is found as it goes. Calibrate with "
+                "SplitReference(), which is exact too, or with LeaveOneOut() or Split()."
+            )
+            raise Incompatible(msg)
+        if torch.compiler.is_compiling():
+            return self._uncompiled(representations, listed=listed)
+        return self._joined(representations, listed=listed)
+
+    def _uncompiled(self, representations: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
+        # Not as a decorator: that would import the compiler with this file.
+        found: tuple[Tensor, Tensor] = torch.compiler.disable(self._joined)(representations, listed=listed)
+        return found
+
+    def _joined(self, representations: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
         joined = JoinedRows(*(getattr(self, name) for name in JoinedRows._fields))
         distances = self.reference.distances(representations)
         rule, orders = self.reference.rule, [self.order]

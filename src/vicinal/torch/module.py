@@ -150,7 +150,7 @@ class ConformalModule(nn.Module):
 
         Its outputs are mask, sizes, thresholds and logits; its inputs are batch and, for a randomized score, uniforms.
         """
-        return write_onnx(self, path, batch, randomized=self._held().randomized, method=self._facts.method)
+        return write_onnx(self, path, batch, randomized=self._held().randomized)
 
     def extra_repr(self) -> str:
         """Return layer and coverage."""

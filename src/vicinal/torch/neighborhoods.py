@@ -32,7 +32,7 @@ class Near(NamedTuple):
 
     def below(self, rows: Tensor) -> Tensor:
         """Return the weight of the neighbors before each given row, (q, ...) as `rows`."""
-        places = rows.reshape(self.weights.shape[0], -1)
+        places = rows[:, None] if rows.ndim == 1 else rows
         if self.columns is not None:
             places = torch.searchsorted(self.columns, places.int())
         before = self.cumulative.gather(1, (places - 1).clamp_min(0))

@@ -1,0 +1,147 @@
+"""A search on tensors finds what the exact search finds: ranks, thresholds, p-values, neighbors and lists."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import vicinal as vc
+from tests.instances import LOCALIZERS, METHODS, classification_rows, regression_rows
+from tests.networks import DEVICES, torch
+from vicinal.neighbors.lists import NeighborLists
+from vicinal.torch import TorchSearch
+from vicinal.torch.blocks import Cost, TooManyTied, over_blocks
+from vicinal.torch.distances import Distances, squared_distances, squared_norms
+from vicinal.torch.neighborhoods import neighborhood
+
+KINDS = {
+    "narrow": (3, np.float64, False, 64.0),
+    "narrow, tied": (3, np.float64, True, 0.02),
+    "wide": (40, np.float64, False, 0.05),
+    "wide, tied": (40, np.float64, True, 64.0),
+    "wide, float32": (40, np.float32, False, 0.05),
+    "wide, tied, float32": (40, np.float32, True, 0.05),
+}
+
+
+def rows(kind, n, seed):
+    """Return rows, on a grid where distances are to be tied."""
+    width, dtype, tied, _ = KINDS[kind]
+    outputs, labels = classification_rows(n, seed, width=width, dtype=dtype)
+    if tied:
+        outputs = dataclasses.replace(outputs, representations=np.round(outputs.representations))
+    return outputs, labels
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", METHODS[1:], ids=lambda method: type(method).__name__)
+@pytest.mark.parametrize("localizer", LOCALIZERS, ids=str)
+def test_equals_the_exact_search(localizer, method, kind, device):
+    cal, labels = rows(kind, 90, 1)
+    test, _ = rows(kind, 40, 2)
+    again = test.representations.copy()
+    again[:8] = cal.representations[:8]  # test rows that are calibration rows are tied with them
+    test = dataclasses.replace(test, representations=again)
+    searches = vc.ExactSearch(), TorchSearch(device, megabytes=KINDS[kind][3])
+    one, other = (
+        vc.calibrate(cal, labels, 0.8, nonconformity=vc.APS(), localizer=localizer, method=method, search=search)
+        for search in searches
+    )
+    exact = KINDS[kind][1] == np.float64 or KINDS[kind][2]
+    same = np.mean(one.thresholds(test, [0.5, 0.8, 0.9]) == other.thresholds(test, [0.5, 0.8, 0.9]))
+    assert same == 1 if exact else same > 0.99
+    assert np.mean(one.p_values(test) == other.p_values(test)) == 1 if exact else True
+    np.testing.assert_allclose(one.effective_sizes(test), other.effective_sizes(test), rtol=1e-4)
+    assert one.calibration.empty_neighborhoods == other.calibration.empty_neighborhoods
+    for a, b in zip(one.neighbors(test[:5]), other.neighbors(test[:5]), strict=True):
+        assert a.everyone == b.everyone
+        np.testing.assert_allclose(a.distances, b.distances, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(np.sort(a.rows[a.weights > 0]), np.sort(b.rows))
+
+
+@pytest.mark.parametrize("kind", ["wide", "narrow, tied", "wide, tied, float32"])
+@pytest.mark.parametrize("folds", [None, np.arange(200) % 4], ids=["no folds", "folds"])
+def test_lists_are_those_of_the_exact_search(kind, folds):
+    table = rows(kind, 200, 3)[0].representations
+    for most, least in ((1, 0), (20, 30), (150, 150)):
+        one = NeighborLists.among(table, most, folds, least).lists
+        other = NeighborLists.among(table, most, folds, least, TorchSearch("cpu", megabytes=0.3)).lists
+        np.testing.assert_array_equal(one.starts, other.starts)
+        for start, stop in zip(one.starts[:-1], one.starts[1:], strict=True):
+            # Rows at the same distance may stand in another order.
+            np.testing.assert_array_equal(np.sort(one.who[start:stop]), np.sort(other.who[start:stop]))
+        np.testing.assert_allclose(one.squared, other.squared, rtol=1e-5, atol=1e-6)
+
+
+def test_regression_and_tuning_take_it():
+    outputs, targets = regression_rows(300, 4)
+    few = outputs["AbsoluteResidual"]
+    known = vc.calibrate(few[:200], targets[:200], 0.8, localizer=vc.Uniform(20))
+    found = vc.calibrate(few[:200], targets[:200], 0.8, localizer=vc.Uniform(20), search=TorchSearch())
+    np.testing.assert_array_equal(known.predict(few[200:]).lower, found.predict(few[200:]).lower)
+    reports = [
+        vc.tune(few[:200], targets[:200], 0.8, neighbor_search=search, progress=False)
+        for search in (None, TorchSearch())
+    ]
+    assert str(reports[0].settings["localizer"]) == str(reports[1].settings["localizer"])
+    with pytest.raises(vc.Incompatible, match="neighbor_search"):
+        vc.tune(few, targets, 0.8, search=TorchSearch())
+
+
+def test_a_saved_predictor_is_ranked_anew_where_it_is_loaded(tmp_path):
+    outputs, labels = classification_rows(200, 5, width=40, dtype=np.float32)
+    settings = {"localizer": vc.Exponential(20, 2.0)}
+    found = vc.calibrate(outputs, labels, 0.8, search=TorchSearch(), **settings)
+    info = found.save(tmp_path / "model.vicinal")
+    loaded = vc.load(info.path)
+    known = vc.calibrate(outputs, labels, 0.8, **settings)
+    np.testing.assert_array_equal(loaded.thresholds(outputs), known.thresholds(outputs))
+
+
+def test_distances_are_right_where_products_cancel():
+    rng = np.random.default_rng(0)
+    table = (1e4 + rng.normal(size=(200, 40))).astype(np.float32)
+    table[7] = table[100]
+    rows = torch.from_numpy(table)
+    found = squared_distances(rows, rows, squared_norms(rows))
+    expected = ((table[:, None].astype(float) - table[None].astype(float)) ** 2).sum(-1)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    assert found[7, 100] == 0
+    assert (found.diagonal() == 0).all()
+
+
+@pytest.mark.parametrize("localizer", LOCALIZERS, ids=str)
+def test_lists_of_neighbors_and_columns_of_all_rows_say_the_same(localizer):
+    squared = torch.rand(30, 400, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    squared[:, 7] = squared[:, 9]
+    rule = localizer.rule(400)
+    columns, listed = (neighborhood(Distances(squared, 0.0), rule, listed=listed) for listed in (False, True))
+    rows = torch.arange(401).expand(30, -1)
+    torch.testing.assert_close(columns.below(rows), listed.below(rows), rtol=0, atol=1e-12)
+    torch.testing.assert_close(columns.total, listed.total, rtol=0, atol=1e-12)
+    torch.testing.assert_close(columns.nearest, listed.nearest, rtol=0, atol=0)
+
+
+def test_too_many_ties_are_done_in_shorter_blocks():
+    blocks = []
+
+    def work(block, *, listed):
+        blocks.append((block.start, block.stop, listed))
+        if listed and block.start == 0:
+            raise TooManyTied
+        return block.stop - block.start
+
+    assert sum(over_blocks(10, Cost(2**20, 2**21), 6.0, work)) == 10
+    assert blocks == [(0, 6, True), (0, 3, False), (3, 6, False), (6, 10, True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"device": "nowhere"}, "device"), ({"megabytes": 0}, "megabytes"), ({"dtype": torch.float16}, "dtype")],
+)
+def test_bad_settings_are_refused(options, said):
+    with pytest.raises(vc.InvalidLevel, match=said):
+        TorchSearch(**options)
