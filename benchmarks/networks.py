@@ -310,8 +310,8 @@ def collect_section(device: torch.device) -> list[str]:
     few, many = collected(images // 10)[1], collected()[1]
     return [
         f"`collect` with `store=` over {images:,} synthetic images of {size} x {size}: {collects:.2f} s, a bare "
-        f"inference loop {loops:.2f} s (medians of 5 in turn): overhead {collects / loops - 1:+.1%}. Memory at its peak "
-        f"above the start: {few:.0f} MB for {images // 10:,} images, {many:.0f} MB for {images:,}.",
+        f"inference loop {loops:.2f} s (medians of 5 in turn): overhead {collects / loops - 1:+.1%}. Memory at its "
+        f"peak above the start: {few:.0f} MB for {images // 10:,} images, {many:.0f} MB for {images:,}.",
     ]
 
 

@@ -3,6 +3,7 @@
 from typing import assert_type
 
 import numpy as np
+import torch
 
 import vicinal as vc
 
@@ -36,3 +37,11 @@ assert_type(vc.load("model.vicinal", vc.SetPredictor), vc.SetPredictor)
 print(vc.load("model.vicinal", vc.IntervalPredictor).predict(values).lower)
 vc.save_tuning(best, "tuned.vicinal")
 assert_type(vc.load_tuning("tuned.vicinal"), vc.TuningReport)
+
+network = torch.nn.Identity()
+collected, classes = vc.torch.collect(network, [(torch.zeros(10, 3), torch.zeros(10))], layer="")
+assert_type(collected, vc.ClassificationOutputs)
+module = vc.torch.ConformalModule(network, vc.calibrate(collected, classes, search=vc.torch.TorchSearch("cpu")))
+print(module.at(0.8).guarantee.probability, module.to("cpu").class_names)
+regressed, numbers = vc.torch.collect(network, [], kind=vc.RegressionOutputs)
+assert_type(vc.calibrate(regressed, numbers), vc.IntervalPredictor)

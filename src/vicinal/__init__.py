@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vicinal import datasets as datasets
     from vicinal import errors as errors
     from vicinal import reporting as reporting
+    from vicinal import torch as torch
     from vicinal.artifacts import inspect as inspect
     from vicinal.artifacts import load as load
     from vicinal.artifacts import load_tuning as load_tuning

@@ -122,8 +122,16 @@ def test_layers_of_every_kind():
 def test_a_regression_is_one_number_a_row():
     network = nn.Sequential(nn.Flatten(), nn.Linear(108, 4), nn.ReLU(), nn.Linear(4, 1))
     rows, _ = images(60)
-    outputs, targets = collect(network, [(rows, rows.mean((1, 2, 3)))], layer="2")
+    batches = [(rows, rows.mean((1, 2, 3)))]
+    with pytest.raises(vc.ShapeMismatch, match="kind=vc"):
+        collect(network, batches, layer="2")
+    outputs, targets = collect(network, batches, layer="2", kind=vc.RegressionOutputs)
     assert isinstance(outputs, vc.RegressionOutputs)
+    network[3] = nn.Linear(4, 2)
+    quantiles, _ = collect(network, batches, layer="2", kind=vc.RegressionOutputs)
+    assert quantiles.lower.shape == quantiles.upper.shape == (60,)
+    with pytest.raises(vc.InvalidLevel, match="kind"):
+        collect(network, batches, kind=int)
     predictor = vc.calibrate(outputs, targets, 0.8, localizer=vc.Uniform(20))
     assert len(predictor.predict(outputs)) == 60
     with pytest.raises(vc.Incompatible, match=r"predictor\.predict"):

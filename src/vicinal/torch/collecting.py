@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -30,6 +30,8 @@ from vicinal.torch.layers import Layer, Representations
 from vicinal.torch.running import first_weight, ran
 from vicinal.torch.storing import Columns, columns
 
+T = TypeVar("T", bound=ModelOutputs)
+
 AUTOCAST = (torch.float16, torch.bfloat16)
 """Types that autocast may run in."""
 
@@ -37,6 +39,35 @@ ON_THEIR_WAY = 2
 """Batches that may be on their way while the network works on others."""
 
 
+@overload
+def collect(
+    model: nn.Module,
+    loader: Iterable[Any],
+    layer: Layer = ...,
+    device: str | torch.device | None = ...,
+    dtype: torch.dtype | None = ...,
+    store: str | Path | None = ...,
+    *,
+    unpack: Unpack | None = ...,
+    normalized: bool = ...,
+    class_names: Sequence[str] | None = ...,
+    progress: bool = ...,
+) -> tuple[ClassificationOutputs, NDArray[np.int64]]: ...
+@overload
+def collect(
+    model: nn.Module,
+    loader: Iterable[Any],
+    layer: Layer = ...,
+    device: str | torch.device | None = ...,
+    dtype: torch.dtype | None = ...,
+    store: str | Path | None = ...,
+    *,
+    kind: type[T],
+    unpack: Unpack | None = ...,
+    normalized: bool = ...,
+    class_names: Sequence[str] | None = ...,
+    progress: bool = ...,
+) -> tuple[T, NDArray[Any]]: ...
 def collect(
     model: nn.Module,
     loader: Iterable[Any],
@@ -45,6 +76,7 @@ def collect(
     dtype: torch.dtype | None = None,
     store: str | Path | None = None,
     *,
+    kind: type[ModelOutputs] = ClassificationOutputs,
     unpack: Unpack | None = None,
     normalized: bool = False,
     class_names: Sequence[str] | None = None,
@@ -55,10 +87,11 @@ def collect(
     `layer` is a layer's name, a layer, or a function of the inputs, whose activations are the representations: averaged
     over height and width where they have four axes, flattened otherwise; None collects none. Batches are pairs (inputs,
     targets), or dicts with the targets under "labels", "label", "targets", "target" or "y"; for others, `unpack` makes
-    a pair of a batch. The network may return a tensor, a tuple, a dict or an object with `.logits`; one number a row is
-    a regression. `device` is where it runs, by default where it is; `dtype` runs it in autocast of torch.float16 or
-    torch.bfloat16; `store` is a folder to write .npy files to instead of memory. `normalized` says that the network
-    returns probabilities. The bar shows on a terminal only. Modes, hooks and devices are put back whatever happens.
+    a pair of a batch. The network may return a tensor, a tuple, a dict or an object with `.logits`. With `kind` set to
+    `RegressionOutputs`, it returns one number a row, or a lower and an upper quantile. `device` is where it runs, by
+    default where it is; `dtype` runs it in autocast of torch.float16 or torch.bfloat16; `store` is a folder to write
+    .npy files to instead of memory. `normalized` says that the network returns probabilities. The bar shows on a
+    terminal only. Modes, hooks and devices are put back whatever happens.
 
     Examples
     --------
@@ -71,6 +104,8 @@ def collect(
     if not isinstance(model, nn.Module):
         msg = f"model must be an nn.Module; got {type(model).__name__}."
         raise Incompatible(msg)
+    if kind not in (ClassificationOutputs, RegressionOutputs):
+        raise InvalidLevel("kind", kind, "ClassificationOutputs or RegressionOutputs")
     source = Representations(model, layer)
     place = _place(model, device)
     half = _half(dtype, place)
@@ -80,7 +115,7 @@ def collect(
         found = stack.enter_context(columns(store))
         stack.enter_context(torch.inference_mode())
         stack.enter_context(torch.autocast(place.type, dtype=half, enabled=half is not None))
-        arriving = stack.enter_context(Arriving.into(found, normalized=normalized))
+        arriving = stack.enter_context(Arriving.into(found, kind, normalized=normalized))
         total = len(loader) if isinstance(loader, Sized) else None
         for inputs, targets in bar(batches(loader, model, unpack), total, "collect", "batch", shown=progress):
             outputs, rows = ran(model, sent(inputs, place), source)
@@ -105,17 +140,18 @@ class Arriving:
     """Batches on their way from the device: a thread checks and keeps them while the network works on others."""
 
     columns: Columns
+    kind: type[ModelOutputs]
     normalized: bool
     keeper: ThreadPoolExecutor
     waiting: deque[Future[None]] = field(default_factory=deque)
 
     @classmethod
     @contextmanager
-    def into(cls, columns: Columns, *, normalized: bool) -> Iterator[Arriving]:
+    def into(cls, columns: Columns, kind: type[ModelOutputs], *, normalized: bool) -> Iterator[Arriving]:
         """Yield the way into columns; the thread is gone afterwards, whatever happens."""
         with ThreadPoolExecutor(1) as keeper:
             try:
-                yield cls(columns, normalized, keeper)
+                yield cls(columns, kind, normalized, keeper)
             finally:
                 keeper.shutdown(cancel_futures=True)
 
@@ -130,7 +166,7 @@ class Arriving:
         def arrived() -> None:
             if event is not None:
                 event.synchronize()
-            self.columns.add(self._checked(outputs, rows, batch.targets))
+            self.columns.add(self._checked(outputs, rows, batch))
 
         self.waiting.append(self.keeper.submit(arrived))
         if len(self.waiting) > ON_THEIR_WAY:
@@ -141,21 +177,26 @@ class Arriving:
         while self.waiting:
             self.waiting.popleft().result()
 
-    def _checked(self, outputs: Tensor, rows: Tensor | None, targets: Any) -> dict[str, NDArray[Any]]:
+    def _checked(self, outputs: Tensor, rows: Tensor | None, batch: Batch) -> dict[str, NDArray[Any]]:
         """Return the columns of a batch; refuse NaN, infinities, and what are no outputs."""
-        regression = outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] == 1)  # noqa: PLR2004
         if outputs.ndim not in (1, 2) or not outputs.is_floating_point():
             msg = f"the model must return floats of shape (rows, classes); got {outputs.dtype} {tuple(outputs.shape)}."
             raise ShapeMismatch(msg)
-        given, known = outputs.numpy(), target_column(targets, len(outputs))
-        name = "predictions" if regression else "probabilities" if self.normalized else "logits"
+        given, known = outputs.numpy().reshape(len(outputs), -1), target_column(batch.targets, len(outputs))
+        name = "outputs" if self.kind is RegressionOutputs else "probabilities" if self.normalized else "logits"
         self._check_finite(name, given)
-        if regression:
-            return {name: given.reshape(-1).astype(np.float64), **self._rows(rows), "targets": known.astype(np.float64)}
+        if self.kind is RegressionOutputs:
+            return {**_predicted(given), **self._rows(rows), "targets": known.astype(np.float64)}
+        if given.shape[1] == 1:
+            msg = (
+                "the model returns one number a row. For a regression pass kind=vc.RegressionOutputs; a classifier of "
+                "two classes must return two logits, such as torch.stack([-z, z], 1) / 2."
+            )
+            raise ShapeMismatch(msg)
         check_classes(given, name)
         self._check_labels(known, given.shape[1])
         if self.normalized:
-            self._check_proper(given)
+            _check_proper(given, PROPER[batch.outputs.dtype.itemsize])
         return {name: given, **self._rows(rows), "labels": known.astype(np.int64)}
 
     def _rows(self, rows: Tensor | None) -> dict[str, NDArray[Any]]:
@@ -181,11 +222,22 @@ class Arriving:
             )
             raise InvalidValue(msg)
 
-    def _check_proper(self, given: NDArray[Any]) -> None:
-        off = np.abs(given.sum(1, dtype=np.float64) - 1.0) > PROPER[given.dtype.itemsize]
-        if off.any() or given.min() < 0:
-            msg = "normalized=True says that the network returns probabilities; these rows do not sum to one."
-            raise InvalidValue(msg)
+
+def _check_proper(given: NDArray[Any], tolerance: float) -> None:
+    """Refuse rows that are no probabilities; how far a sum may be off depends on what the network computed in."""
+    off = np.abs(given.sum(1, dtype=np.float64) - 1.0) > tolerance
+    if off.any() or given.min() < 0:
+        msg = "normalized=True says that the network returns probabilities; these rows do not sum to one."
+        raise InvalidValue(msg)
+
+
+def _predicted(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of a regression: predictions, or a lower and an upper quantile."""
+    names = {1: ("predictions",), 2: ("lower", "upper")}.get(given.shape[1])
+    if names is None:
+        msg = f"a regression returns one number a row, or a lower and an upper quantile; got shape {given.shape}."
+        raise ShapeMismatch(msg)
+    return {name: given[:, place].astype(np.float64) for place, name in enumerate(names)}
 
 
 @contextmanager
@@ -244,17 +296,11 @@ def _outputs(
 ) -> tuple[ModelOutputs, NDArray[Any]]:
     """Return what was collected; every row of it was checked as it came."""
     rows = found.column("representations") if "representations" in found.like else None
-    if "predictions" in found.like:
-        predictions = RegressionOutputs(
-            predictions=found.column("predictions"),
-            scales=None,
-            lower=None,
-            upper=None,
-            representations=rows,
-            row_ids=None,
-            uniforms=None,
-        )
-        return predictions, found.column("targets")
+    if "targets" in found.like:
+        names = ("predictions", "lower", "upper")
+        columns = {name: found.column(name) if name in found.like else None for name in names}
+        values = RegressionOutputs(**columns, scales=None, representations=rows, row_ids=None, uniforms=None)
+        return values, found.column("targets")
     given = found.column("probabilities" if normalized else "logits")
     outputs = ClassificationOutputs(
         logits=None if normalized else given,
