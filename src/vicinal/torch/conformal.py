@@ -68,7 +68,7 @@ class Conformal(Part):
         chances = self.probabilities(outputs, bare, listed=listed)
         if uniforms is None:
             uniforms = hashed(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
-        mask = self.score.members(chances, uniforms.double(), scores.bounds(thresholds, gap))
+        mask = self.score.members(chances, uniforms.double(), scores.bounds(thresholds, gap, self.probabilities.equal))
         if not torch.compiler.is_compiling():
             return mask, thresholds
         # A graph cannot refuse a row that is not finite, as is done before this is called.

@@ -11,11 +11,19 @@ from vicinal.torch.methods import Reference
 from vicinal.torch.neighborhoods import Near
 from vicinal.torch.parts import Part
 
+EQUAL, COARSELY_EQUAL = 2.0**-40, 2.0**-20
+"""Scores of probabilities that differ by less are the same; the second where float32 distances enter them."""
+
 
 class Probabilities(Part):
     """Probabilities as given, or the softmax of logits; `normalized` says that the network gives probabilities."""
 
     normalized: bool
+
+    @property
+    def equal(self) -> float:
+        """How far scores may differ between devices."""
+        return EQUAL
 
     def forward(self, outputs: Tensor, representations: Tensor | None, *, listed: bool) -> Tensor:
         """Return the probabilities of each row, (q, classes)."""
@@ -50,6 +58,11 @@ class Votes(Probabilities):
     labels: Tensor  # (voters,)
     voters: Reference
     representation: Map
+
+    @property
+    def equal(self) -> float:
+        """How far scores may differ between devices."""
+        return COARSELY_EQUAL if self.voters.rows.dtype == torch.float32 else EQUAL
 
     def forward(self, outputs: Tensor, representations: Tensor | None, *, listed: bool) -> Tensor:
         """Return the blended probabilities, (q, classes)."""

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from vicinal.torch.parts import Part
 
-EQUAL = 2.0**-40
-"""Scores that differ by less are the same score: another device rounds the last bits differently."""
 
+def bounds(thresholds: Tensor, gap: Tensor, equal: float) -> Tensor:
+    """Return thresholds such that scores equal to them are inside, or outside where they stand for an open gap.
 
-def bounds(thresholds: Tensor, gap: Tensor) -> Tensor:
-    """Return thresholds such that scores equal to them are inside, or outside where they stand for an open gap."""
-    return thresholds + torch.where(gap, -EQUAL, EQUAL)
+    Scores that differ by less than `equal` are the same: another device rounds the last bits differently.
+    """
+    return thresholds + torch.where(gap, -equal, equal)
 
 
 class Score(Part):
