@@ -281,7 +281,7 @@ def _companions(
         check_finite(table, "representations")
         found["representations"] = table
     if row_ids is not None:
-        found["row_ids"] = _row_ids(row_ids, n_rows, other)
+        found["row_ids"] = as_row_ids(row_ids, n_rows, other)
     if uniforms is not None:
         column = as_reals(uniforms, "uniforms", 1).astype(np.float64)
         check_rows(n_rows, column, "uniforms", other)
@@ -292,7 +292,8 @@ def _companions(
     return found
 
 
-def _row_ids(row_ids: ArrayLike, n_rows: int, other: str) -> RowIds:
+def as_row_ids(row_ids: ArrayLike, n_rows: int, other: str) -> RowIds:
+    """Return one id for each row: whole numbers of 63 bits, or text."""
     array = as_array(row_ids, "row_ids")
     if array.ndim != 1:
         msg = f"row_ids must be one id per row; got shape {array.shape}."

@@ -18,7 +18,7 @@ from tests.networks import DEVICES, Given, given, torch
 from vicinal.hashing import hashed_values
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.torch import ConformalModule
-from vicinal.torch.parts import to_text
+from vicinal.torch.parts import from_text, to_text
 from vicinal.torch.uniforms import hash_keys, hashed, value_words
 
 CHOSEN = vc.Exponential(n_neighbors=30, bandwidth=1.0)
@@ -99,6 +99,25 @@ def test_grids_and_duplicates_are_tied_as_on_the_numpy_side(method):
         )
         found = ConformalModule(network, predictor)(batch)
         np.testing.assert_array_equal(found.mask.numpy(), predictor.predict(rows).members, err_msg=repr(predictor))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ties_that_rounding_breaks_are_broken_alike_alone_and_in_company(dtype):
+    def spread(seed, n):
+        rows, labels = classification_rows(n, seed, width=40)
+        grid = (np.round(rows.representations) * 0.1).astype(dtype)
+        grid[n // 2 :] = grid[: n - n // 2]
+        return dataclasses.replace(rows, representations=grid, logits=rows.logits.astype(dtype)), labels
+
+    (cal, labels), (rows, _) = spread(1, 157), spread(2, 60)
+    network, batch = given(rows)
+    unit = vc.Chain(vc.UnitLength(), vc.PrincipalComponents(30)).fit(cal.representations)
+    for method, localizer, fitted in itertools.product(METHODS[1:], (vc.Uniform(7), vc.Ball(0.5)), (None, unit)):
+        predictor = vc.calibrate(cal, labels, 0.8, localizer=localizer, method=method, representation=fitted)
+        module, expected = ConformalModule(network, predictor), predictor.predict(rows).members
+        np.testing.assert_array_equal(module(batch).mask.numpy(), expected, err_msg=repr(predictor))
+        alone = torch.cat([module(row[None]).mask for row in batch])
+        np.testing.assert_array_equal(alone.numpy(), expected, err_msg=repr(predictor))
 
 
 def test_probabilities_may_be_given():
@@ -226,6 +245,26 @@ def test_a_damaged_state_dict_is_refused():
     for change in damages.values():
         with pytest.raises(vc.VicinalError, match="state dict"):
             ConformalModule(Given(3)).load_state_dict({**state, **change})
+    numbers = {
+        "order": ("thresholds", {"order": 10**6}),
+        "no order": ("thresholds", {}),
+        "text": ("thresholds", {"order": "a"}),
+        "method": ("thresholds", {"order": 97, "forward": 3}),
+        "classes": (None, {"n_classes": 1, "seed": None}),
+    }
+    for part, change in numbers.values():
+        described = from_text(state["settings"])
+        inner = described["conformal"] if part is None else described["conformal"]["parts"][part]
+        inner["numbers"] = change
+        with pytest.raises(vc.CorruptArtifact, match="state dict"):
+            ConformalModule(Given(3)).load_state_dict({**state, "settings": to_text(described)})
+    cut = {**state, "conformal.thresholds.reference.rows": state["conformal.thresholds.reference.rows"][:64]}
+    half = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    for damaged in (cut, half):
+        with pytest.raises(vc.CorruptArtifact, match="state dict"):
+            ConformalModule(Given(3)).load_state_dict(damaged)
+    with pytest.raises(vc.UnsupportedArtifact, match="no calibration"):
+        ConformalModule(Given(3)).load_state_dict({"model.weight": torch.zeros(1)})
     missing = {name: tensor for name, tensor in state.items() if name != "conformal.thresholds.scores"}
     with pytest.raises(vc.CorruptArtifact, match="scores"):
         ConformalModule(Given(3)).load_state_dict(missing)
@@ -257,6 +296,51 @@ def test_gradients_flow_through_the_logits_alone():
     found.logits.sum().backward()
     assert module.model.weight.grad is not None
     assert not found.thresholds.requires_grad
+
+
+def test_layers_of_every_kind_make_the_journey(tmp_path):
+    cal, labels, rows, _, _ = task()
+    network, batch = given(rows)
+    predictor = vc.calibrate(cal, labels, 0.8, localizer=CHOSEN)
+
+    def by_hand(inputs):
+        return inputs[:, :3]
+
+    expected = ConformalModule(network, predictor)(batch).mask
+    for layer, again in ((network.avgpool, "avgpool"), ("avgpool", None), (by_hand, by_hand)):
+        module = ConformalModule(network, predictor, layer=layer)
+        assert torch.equal(module(batch).mask, expected)
+        save_file(module.state_dict(), tmp_path / "state.safetensors")
+        fresh = ConformalModule(Given(3)) if again is None else ConformalModule(Given(3), layer=again)
+        fresh.load_state_dict(load_file(tmp_path / "state.safetensors"))
+        assert torch.equal(fresh(batch).mask, expected)
+    split = ConformalModule(network, vc.calibrate(cal, labels, 0.8, method=vc.Split()), layer=None)
+    fresh = ConformalModule(Given(3))
+    fresh.load_state_dict(split.state_dict())
+    assert torch.equal(fresh(batch).mask, split(batch).mask)
+    with torch.device("meta"):
+        empty = ConformalModule(Given(3))
+    empty.load_state_dict(module.at(0.8).state_dict(), assign=True)
+    empty._layer = (by_hand,)
+    empty._tap()
+    assert torch.equal(empty(batch).mask, expected)
+
+
+def test_it_stays_in_evaluation_mode():
+    cal, labels, rows, _, _ = task()
+    module, _ = state_of(vc.calibrate(cal, labels, 0.8, localizer=CHOSEN), rows)
+    torch.nn.Sequential(module).train()
+    assert not any(part.training for part in module.modules())
+
+
+def test_uniforms_come_before_row_ids_and_seeds_may_be_numpys():
+    cal, labels, rows, _, _ = task()
+    predictor = vc.calibrate(cal, labels, 0.8, nonconformity=vc.APS(seed=np.int64(3)), localizer=CHOSEN)
+    module, batch = state_of(predictor, rows)
+    uniforms = np.linspace(0, 1, len(batch))
+    named = dataclasses.replace(rows, uniforms=uniforms, row_ids=np.arange(len(batch)))
+    found = module(batch, uniforms, range(len(batch)))
+    np.testing.assert_array_equal(found.mask.numpy(), predictor.predict(named).members)
 
 
 def test_the_tap_leaves_with_the_module():
@@ -343,6 +427,7 @@ def test_exact_is_no_onnx_graph(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch warns of itself when it compiles
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_compiled_it_gives_the_same_sets(method):
     cal, labels, rows, models, maps = task(40, np.float32)

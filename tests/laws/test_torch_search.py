@@ -10,10 +10,12 @@ import pytest
 import vicinal as vc
 from tests.instances import LOCALIZERS, METHODS, classification_rows, regression_rows
 from tests.networks import DEVICES, torch
+from vicinal.kernels.distances import row_distances
+from vicinal.neighbors import Reference
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.torch import TorchSearch
 from vicinal.torch.blocks import Cost, TooManyTied, over_blocks
-from vicinal.torch.distances import Distances, squared_distances, squared_norms
+from vicinal.torch.distances import Distances, Rows, distances, squared_norms
 from vicinal.torch.neighborhoods import neighborhood
 
 KINDS = {
@@ -59,7 +61,7 @@ def test_equals_the_exact_search(localizer, method, kind, device):
     for a, b in zip(one.neighbors(test[:5]), other.neighbors(test[:5]), strict=True):
         assert a.everyone == b.everyone
         np.testing.assert_allclose(a.distances, b.distances, rtol=1e-5, atol=1e-6)
-        np.testing.assert_array_equal(np.sort(a.rows[a.weights > 0]), np.sort(b.rows))
+        np.testing.assert_array_equal(np.sort(a.rows), np.sort(b.rows))
 
 
 @pytest.mark.parametrize("kind", ["wide", "narrow, tied", "wide, tied, float32"])
@@ -101,16 +103,59 @@ def test_a_saved_predictor_is_ranked_anew_where_it_is_loaded(tmp_path):
     np.testing.assert_array_equal(loaded.thresholds(outputs), known.thresholds(outputs))
 
 
-def test_distances_are_right_where_products_cancel():
+def taken(table, device="cpu"):
+    """Return rows as distances are taken to them."""
+    padded = torch.from_numpy(Reference.of(table, np.arange(len(table))).rows).to(device)
+    return Rows(padded, squared_norms(padded[: len(table)]), len(table))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_distances_are_right_where_products_cancel(device):
     rng = np.random.default_rng(0)
     table = (1e4 + rng.normal(size=(200, 40))).astype(np.float32)
     table[7] = table[100]
-    rows = torch.from_numpy(table)
-    found = squared_distances(rows, rows, squared_norms(rows))
+    rows = taken(table, device)
+    found = distances(rows.rows, rows).squared.cpu().double()
     expected = ((table[:, None].astype(float) - table[None].astype(float)) ** 2).sum(-1)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12 if device == "cpu" else 1e-6)
     assert found[7, 100] == 0
     assert (found.diagonal() == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [0, 1, 17, 24, 25, 64, 100, 513])
+def test_on_a_cpu_distances_are_the_numpy_sides_to_the_bit(width, dtype):
+    rng = np.random.default_rng(width)
+    table = (np.round(rng.normal(size=(150, width))) * 0.1).astype(dtype)
+    table[3] = table[90]
+    reference, rows = Reference.of(table, np.arange(150)), taken(table)
+    known = np.empty((150, 150))
+    panel = reference.panel(table)
+    for query in range(150):
+        row_distances(panel, query, known[query])
+    for step in (1, 2, 5, 150):  # alone or in company
+        found = [distances(rows.rows[start : start + step], rows).squared for start in range(0, 150, step)]
+        np.testing.assert_array_equal(torch.cat(found).numpy(), known)
+
+
+def test_rows_too_long_for_distances_are_refused():
+    outputs, labels = classification_rows(100, 5, width=40, dtype=np.float32)
+    predictor = vc.calibrate(outputs, labels, 0.8, localizer=vc.Uniform(20), search=TorchSearch())
+    long = dataclasses.replace(outputs, representations=outputs.representations * 1e19)
+    with pytest.raises(vc.InvalidValue, match="Scale them down"):
+        predictor.predict(long)
+
+
+def test_neighbors_whose_weight_underflows_are_listed():
+    outputs, labels = classification_rows(100, 5)
+    for method in METHODS[1:]:
+        one, other = (
+            vc.calibrate(outputs, labels, 0.8, localizer=vc.Exponential(20, 1e-4), method=method, search=search)
+            for search in (None, TorchSearch())
+        )
+        a, b = one.explain(outputs, 3), other.explain(outputs, 3)
+        np.testing.assert_array_equal(np.sort(a.neighbors.rows), np.sort(b.neighbors.rows))
+        np.testing.assert_allclose(a.neighbors.weights, b.neighbors.weights)
 
 
 @pytest.mark.parametrize("localizer", LOCALIZERS, ids=str)

@@ -27,7 +27,8 @@ def state(network):
     modes = [module.training for module in network.modules()]
     hooks = [len(module._forward_hooks) for module in network.modules()]
     places = [parameter.device for parameter in network.parameters()]
-    numbers = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    known = {name: tensor for name, tensor in network.state_dict().items() if tensor.device.type != "meta"}
+    numbers = {name: tensor.clone() for name, tensor in known.items()}
     return modes, hooks, places, numbers
 
 
@@ -119,6 +120,72 @@ def test_layers_of_every_kind():
     assert none.representations is None
 
 
+def test_memory_that_is_used_again_is_copied():
+    rows, labels = images(40)
+    room, names = torch.empty(8, 3, 6, 6), torch.empty(8, dtype=torch.long)
+
+    def again():
+        for start in range(0, 40, 8):
+            room.copy_(rows[start : start + 8])
+            names.copy_(labels[start : start + 8])
+            yield room, names
+
+    outputs, found = collect(Images(), again(), layer=lambda batch: batch.flatten(1))
+    np.testing.assert_array_equal(outputs.representations, rows.flatten(1).numpy())
+    np.testing.assert_array_equal(found, labels.numpy())
+
+
+def test_a_layer_is_taken_before_what_follows_changes_it():
+    network = nn.Sequential(nn.Flatten(), nn.Linear(108, 8), nn.ReLU(inplace=True), nn.Linear(8, 5))
+    outputs, _ = collect(network, [(ROWS, LABELS)], layer="1")
+    with torch.no_grad():
+        np.testing.assert_allclose(outputs.representations, network[1](ROWS.flatten(1)).numpy(), rtol=1e-5, atol=1e-6)
+    assert outputs.representations.min() < 0
+
+
+class Remembering(Images):
+    """A network that keeps a tensor which it makes when it first runs, and has a layer under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.again, self.shift = self.avgpool, None
+
+    def forward(self, images):
+        if self.shift is None:
+            self.shift = torch.linspace(0, 1, 6)
+        return (images.sum(), super().forward(images * self.shift))
+
+
+def test_a_network_can_be_trained_afterwards():
+    network = Remembering()
+    collect(network, loader(), layer="again")  # a loss comes first, and is passed over
+    network.train()
+    network(ROWS.clone().requires_grad_())[1].sum().backward()
+    assert network.head.weight.grad is not None
+
+
+def test_a_network_beside_the_model_learns_nothing_either():
+    beside = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(), nn.Flatten())
+    before = state(beside)
+    collect(Images(), loader(), layer=beside)
+    assert unchanged(beside, before)
+
+
+class Endless(torch.utils.data.IterableDataset):
+    """A dataset that does not know how long it is."""
+
+    def __iter__(self):
+        yield from zip(ROWS, LABELS, strict=True)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch warns of itself when it compiles
+def test_loaders_without_a_length_and_compiled_networks():
+    network = Images()
+    found, _ = collect(network, torch.utils.data.DataLoader(Endless(), batch_size=7))
+    same, _ = collect(torch.compile(network, backend="eager"), [(ROWS, LABELS), (ROWS[:0], LABELS[:0])])
+    np.testing.assert_allclose(found.logits, same.logits, rtol=1e-4, atol=1e-5)
+
+
 def test_a_regression_is_one_number_a_row():
     network = nn.Sequential(nn.Flatten(), nn.Linear(108, 4), nn.ReLU(), nn.Linear(4, 1))
     rows, _ = images(60)
@@ -169,6 +236,8 @@ def test_a_store_holds_the_same_rows_and_is_whole_or_not_there(tmp_path):
     assert len(list(folder.iterdir())) == 3
     with pytest.raises(vc.CannotWrite, match="folder"):
         collect(network, loader(), store=folder / "logits.npy")
+    collect(network, loader(), layer=None, store=folder)
+    assert not (folder / "representations.npy").exists(), "rows of another run would be taken for these"
 
 
 def failing():
@@ -216,6 +285,13 @@ PROBLEMS = {
     "half weights": (lambda: Images().half(), loader, {}, vc.ModelFailed, "Half precision"),
     "type": (Images, loader, {"dtype": torch.float64}, vc.InvalidLevel, "dtype"),
     "device": (Images, loader, {"device": "nowhere"}, vc.InvalidLevel, "device"),
+    "meta": (lambda: Images().to("meta"), loader, {}, vc.Incompatible, "no weights yet"),
+    "store": (Images, loader, {"store": 5}, vc.InvalidLevel, "store"),
+    "names": (Images, loader, {"class_names": ["a"]}, vc.ShapeMismatch, "5 classes"),
+    "softmax": (lambda: nn.Sequential(Images(), nn.Softmax(1)), loader, {"layer": "0"}, vc.InvalidValue, "normalized"),
+    "ragged": (Images, lambda: [(ROWS, [[1], [2, 3]])], {}, vc.Incompatible, "targets"),
+    "labels alone": (Images, lambda: [{"y": LABELS}], {}, vc.Incompatible, "alone"),
+    "unpack": (Images, loader, {"unpack": lambda batch: batch["x"]}, vc.ModelFailed, "TypeError"),
     "three entries": (Images, lambda: [(ROWS, LABELS, LABELS)], {}, vc.Incompatible, "unpack"),
     "no targets": (Images, lambda: [{"images": ROWS}], {}, vc.Incompatible, "labels"),
     "soft targets": (Images, lambda: [(ROWS, torch.rand(40, 5))], {}, vc.Incompatible, "one number for each"),
@@ -242,6 +318,9 @@ def test_what_is_wrong_with_a_module_is_said():
     predictor, outputs = wrapped()
     network, batch = given(outputs)
     module = ConformalModule(network, predictor)
+    randomized = ConformalModule(
+        network, vc.calibrate(outputs, np.arange(100) % 5, 0.8, nonconformity=vc.APS(), method=vc.Split())
+    )
     cases = {
         "5 logits a row": lambda: module(batch[:, :-1]),
         "row 2 of the batch": lambda: module(torch.where(torch.arange(100)[:, None] == 2, torch.nan, batch)),
@@ -254,6 +333,11 @@ def test_what_is_wrong_with_a_module_is_said():
         "dtype": lambda: ConformalModule(network, predictor, dtype=torch.int64),
         "the batch is torch.float32": lambda: ConformalModule(Images().double(), predictor, layer="head")(ROWS),
         "IndexError": lambda: module(torch.zeros(())),
+        "to one": lambda: ConformalModule(network, predictor, normalized=True)(batch),
+        "5 logits a row, as": lambda: torch.export.export(module, (batch[:, :-1],)),
+        "row_ids must": lambda: randomized(batch, row_ids=torch.rand(100)),
+        "must be a tensor": lambda: module.sets_of(outputs.logits),
+        "one tensor": lambda: module.to_onnx("never.onnx", {"a": batch}),
         "did not run": lambda: ConformalModule(Lazy(), predictor, layer="unused")(batch),
     }
     for said, call in cases.items():

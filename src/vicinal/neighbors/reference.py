@@ -47,8 +47,8 @@ class Reference:
     def of(cls, representations: Reals, order: Ints) -> Reference:
         """Take the rows in `order`, pad and measure them; float16 becomes float32."""
         width = representations.shape[1]
-        dtype, multiplied = _arithmetic_for(representations.dtype, width)
-        padded = _zero_tiles(len(order), width, dtype, TILE)
+        dtype, multiplied = arithmetic_for(representations.dtype, width)
+        padded = zero_tiles(len(order), width, dtype, TILE)
         for start in range(0, len(order), 4096):  # piece by piece: no second copy of all rows
             some = order[start : start + 4096]
             padded[start : start + len(some)] = representations[some]
@@ -69,11 +69,11 @@ class Reference:
         if bits not in (32, 64):
             msg = f"rows must be compared in 32 or 64 bits; got {bits}."
             raise CorruptArtifact(msg)
-        if len(rows) != len(_zero_tiles(n, 0, np.dtype("<f4"), TILE)) or rows[n:].any():
+        if len(rows) != len(zero_tiles(n, 0, np.dtype("<f4"), TILE)) or rows[n:].any():
             msg = f"rows must be {n}, filled up with zeros to a multiple of {TILE}; got shape {rows.shape}."
             raise CorruptArtifact(msg)
         check_finite(rows, "rows")
-        dtype, multiplied = _arithmetic_for(np.dtype(f"<f{bits // 8}"), rows.shape[1])
+        dtype, multiplied = arithmetic_for(np.dtype(f"<f{bits // 8}"), rows.shape[1])
         taken = rows.astype(dtype, copy=False)
         return cls(taken, _norms(taken), n, multiplied)
 
@@ -93,7 +93,7 @@ class Reference:
         if not self.multiplied:
             rows = np.ascontiguousarray(queries, dtype=dtype)
             return Panel(np.empty((0, 0), dtype), rows, _norms(rows), self.rows, self.norms, self.n)
-        rows = _padded_queries(queries, dtype)
+        rows = padded_queries(queries, dtype)
         fits = buffer is not None and buffer.shape == (len(rows), len(self.rows))
         products = np.matmul(rows, self.rows.T, out=buffer if fits else None)
         return Panel(products, rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n)
@@ -112,7 +112,7 @@ def nearest_first(panel: Panel, rule: Rule) -> Iterator[tuple[Ints, Floats, Floa
         yield who[order], distances, weights[order] / max(weights.sum(), np.finfo(float).tiny), bool(everyone)
 
 
-def _arithmetic_for(dtype: np.dtype[np.floating], width: int) -> tuple[np.dtype[np.floating], bool]:
+def arithmetic_for(dtype: np.dtype[np.floating], width: int) -> tuple[np.dtype[np.floating], bool]:
     """Return in which type rows of a given one are compared on this machine, and whether by products."""
     dtypes = ["<f8"] if dtype == np.float64 else ["<f4", "<f8"]
     stable = [dtype for dtype in dtypes if width > DIRECT_WIDTH and stable_products(width, dtype)]
@@ -154,33 +154,42 @@ def row_products(rows: Floats, columns: Floats) -> Floats:
     width = rows.shape[1]
     if not stable_products(width, "<f8"):
         return np.asarray(np.einsum("ij,kj->ik", rows, columns, optimize=False))
-    padded = _zero_tiles(len(columns), width, np.dtype("<f8"), TILE)
+    padded = zero_tiles(len(columns), width, np.dtype("<f8"), TILE)
     padded[: len(columns)] = columns
-    products: Floats = np.matmul(_padded_queries(rows, padded.dtype), padded.T)
+    products: Floats = np.matmul(padded_queries(rows, padded.dtype), padded.T)
     return products[: len(rows), : len(columns)]
 
 
-def _zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int) -> Reals:
+def zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int) -> Reals:
     """Return zeros for the rows and for what fills their last tile."""
     return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)
 
 
-def _padded_queries(rows: Reals, dtype: np.dtype[np.floating]) -> Reals:
+def padded_queries(rows: Reals, dtype: np.dtype[np.floating]) -> Reals:
     """Return a copy of the rows with zero rows added to a whole number of tiles."""
-    out = _zero_tiles(len(rows), rows.shape[1], dtype, QUERY_TILE)
+    out = zero_tiles(len(rows), rows.shape[1], dtype, QUERY_TILE)
     out[: len(rows)] = rows
     return out
+
+
+def longest(dtype: np.dtype[np.floating]) -> float:
+    """Return the largest squared length of rows of a type between which no distance overflows."""
+    return float(np.finfo(dtype).max) / 8.0
+
+
+def too_long(dtype: object, length: float, most: float) -> InvalidValue:
+    """Say that representations are too long for distances between them."""
+    return InvalidValue(
+        f"representations must be short enough for distances in {dtype}: squared length at most {most:.3g}; "
+        f"one has {length:.3g}. Scale them down."
+    )
 
 
 def _norms(rows: Reals) -> Floats:
     """Return the squared norms; refuse rows so long that a distance would overflow."""
     out = np.empty(len(rows))
     over_chunks(lambda start, stop: squared_norms(rows[start:stop], out[start:stop]), len(rows), rows.shape[1])
-    most = float(np.finfo(rows.dtype).max) / 8.0
+    most = longest(rows.dtype)
     if len(out) and not out.max() <= most:
-        msg = (
-            f"representations must be short enough for distances in {rows.dtype}: squared length at most {most:.3g}; "
-            f"one has {out.max():.3g}. Scale them down."
-        )
-        raise InvalidValue(msg)
+        raise too_long(rows.dtype, float(out.max()), most)
     return out

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vicinal.errors import Incompatible, ModelFailed
+from vicinal.errors import Incompatible, ModelFailed, VicinalError
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys under which a dict holds the targets."""
@@ -21,26 +21,28 @@ Unpack = Callable[[Any], tuple[Any, Any]]
 
 def batches(loader: Iterable[Any], model: nn.Module, unpack: Unpack | None) -> Iterator[tuple[Any, Any]]:
     """Yield inputs and targets of each batch; say how far it came where the loader raises."""
+    if not isinstance(loader, Iterable):
+        msg = f"loader must be something that yields batches, such as a DataLoader; got {type(loader).__name__}."
+        raise Incompatible(msg)
+    count = 0
     try:
         iterator = iter(loader)
-    except TypeError as error:
-        msg = f"loader must be something that yields batches, such as a DataLoader; got {type(loader).__name__}."
-        raise Incompatible(msg) from error
-    count = 0
-    while True:
-        try:
-            batch = next(iterator)
-        except StopIteration:
-            return
-        except Exception as error:
-            said = str(error).strip().splitlines()
-            msg = (
-                f"the loader raised after {count} batches: {type(error).__name__}: {said[0] if said else ''}. "
-                "Nothing was kept, and the model is as it was."
-            )
-            raise ModelFailed(msg) from error
-        count += 1
-        yield unpacked(batch, model) if unpack is None else _by_hand(unpack, batch)
+        while True:
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                return
+            yield unpacked(batch, model) if unpack is None else _by_hand(unpack, batch)
+            count += 1
+    except (VicinalError, GeneratorExit):
+        raise
+    except Exception as error:
+        said = str(error).strip().splitlines()
+        msg = (
+            f"the loader raised after {count} batches: {type(error).__name__}: {said[0] if said else ''}. "
+            "Nothing was kept, and the model is as it was."
+        )
+        raise ModelFailed(msg) from error
 
 
 def _by_hand(unpack: Unpack, batch: Any) -> tuple[Any, Any]:
@@ -81,7 +83,10 @@ def _from_dict(batch: Mapping[str, Any], model: nn.Module) -> tuple[Any, Any]:
         return rest, batch[key]
     if len(rest) == 1:
         return next(iter(rest.values())), batch[key]
-    unknown = ", ".join(name for name in rest if name not in known) or "nothing"
+    if not rest:
+        msg = f"a batch must hold inputs beside its targets; got {key!r} alone."
+        raise Incompatible(msg)
+    unknown = ", ".join(name for name in rest if name not in known)
     msg = f"the model's forward does not take {unknown}. Pass unpack=lambda batch: (inputs, targets)."
     raise Incompatible(msg)
 
@@ -98,8 +103,16 @@ def sent(value: Any, device: torch.device) -> Any:
 
 
 def target_column(targets: Any, n_rows: int) -> NDArray[Any]:
-    """Return the targets of a batch as one number for each of its rows, (n_rows,)."""
-    array = targets.detach().cpu().numpy() if isinstance(targets, Tensor) else np.asarray(targets)
+    """Return a copy of the targets of a batch: one number for each of its rows, (n_rows,)."""
+    try:
+        if isinstance(targets, Tensor):
+            targets = targets.detach().double() if targets.is_floating_point() else targets.detach()
+            array = np.array(targets.cpu().numpy())
+        else:
+            array = np.array(targets)
+    except (TypeError, ValueError, RuntimeError) as error:
+        msg = f"targets must be one number for each row; that failed: {str(error).splitlines()[0]}"
+        raise Incompatible(msg) from error
     if array.shape == (n_rows, 1):
         array = array[:, 0]
     if array.shape != (n_rows,) or array.dtype.kind not in "iubf":

@@ -26,8 +26,8 @@ from vicinal.outputs import (
     check_classes,
 )
 from vicinal.torch.batches import Unpack, batches, sent, target_column
-from vicinal.torch.layers import Layer, Representations
-from vicinal.torch.running import first_weight, ran
+from vicinal.torch.layers import Layer, Representations, plain
+from vicinal.torch.running import check_normalized, first_weight, ran
 from vicinal.torch.storing import Columns, columns
 
 T = TypeVar("T", bound=ModelOutputs)
@@ -101,25 +101,25 @@ def collect(
     >>> outputs.logits.shape, outputs.representations.shape, labels.shape
     ((15, 3), (15, 8), (15,))
     """
-    if not isinstance(model, nn.Module):
-        msg = f"model must be an nn.Module; got {type(model).__name__}."
-        raise Incompatible(msg)
+    model = plain(model)
     if kind not in (ClassificationOutputs, RegressionOutputs):
         raise InvalidLevel("kind", kind, "ClassificationOutputs or RegressionOutputs")
     source = Representations(model, layer)
     place = _place(model, device)
     half = _half(dtype, place)
     with ExitStack() as stack:
-        stack.enter_context(as_it_was(model, place))
+        stack.enter_context(as_it_was(model, source.apart, place))
         stack.callback(source.attach())
         found = stack.enter_context(columns(store))
-        stack.enter_context(torch.inference_mode())
-        stack.enter_context(torch.autocast(place.type, dtype=half, enabled=half is not None))
-        arriving = stack.enter_context(Arriving.into(found, kind, normalized=normalized))
-        total = len(loader) if isinstance(loader, Sized) else None
-        for inputs, targets in bar(batches(loader, model, unpack), total, "collect", "batch", shown=progress):
+        stack.enter_context(torch.no_grad())  # not inference mode: what a network keeps of it could not be trained
+        if half is not None:
+            stack.enter_context(torch.autocast(place.type, dtype=half))
+        expected = Expected(kind, normalized, class_names)
+        arriving = stack.enter_context(Arriving.into(found, expected))
+        for inputs, targets in bar(batches(loader, model, unpack), _length(loader), "collect", "batch", shown=progress):
             outputs, rows = ran(model, sent(inputs, place), source)
-            arriving.send(Batch(outputs, rows, targets))
+            if outputs.ndim == 0 or outputs.shape[0] > 0:
+                arriving.send(Batch(outputs, rows, target_column(targets, outputs.shape[0] if outputs.ndim else 1)))
         arriving.finish()
         if found.n_rows == 0:
             msg = "the loader gave no rows."
@@ -127,12 +127,29 @@ def collect(
     return _outputs(found, normalized=normalized, class_names=class_names)
 
 
+def _length(loader: Iterable[Any]) -> int | None:
+    """Return how many batches a loader has, where it knows."""
+    try:
+        return len(loader) if isinstance(loader, Sized) else None
+    except TypeError:  # a DataLoader of a dataset without a length
+        return None
+
+
 class Batch(NamedTuple):
     """What the network said of a batch, and the targets."""
 
     outputs: Tensor
     rows: Tensor | None
-    targets: Any
+    targets: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a network is said to return."""
+
+    kind: type[ModelOutputs]
+    normalized: bool
+    class_names: Sequence[str] | None
 
 
 @dataclass
@@ -140,18 +157,17 @@ class Arriving:
     """Batches on their way from the device: a thread checks and keeps them while the network works on others."""
 
     columns: Columns
-    kind: type[ModelOutputs]
-    normalized: bool
+    expected: Expected
     keeper: ThreadPoolExecutor
     waiting: deque[Future[None]] = field(default_factory=deque)
 
     @classmethod
     @contextmanager
-    def into(cls, columns: Columns, kind: type[ModelOutputs], *, normalized: bool) -> Iterator[Arriving]:
+    def into(cls, columns: Columns, expected: Expected) -> Iterator[Arriving]:
         """Yield the way into columns; the thread is gone afterwards, whatever happens."""
         with ThreadPoolExecutor(1) as keeper:
             try:
-                yield cls(columns, kind, normalized, keeper)
+                yield cls(columns, expected, keeper)
             finally:
                 keeper.shutdown(cancel_futures=True)
 
@@ -182,11 +198,13 @@ class Arriving:
         if outputs.ndim not in (1, 2) or not outputs.is_floating_point():
             msg = f"the model must return floats of shape (rows, classes); got {outputs.dtype} {tuple(outputs.shape)}."
             raise ShapeMismatch(msg)
-        given, known = outputs.numpy().reshape(len(outputs), -1), target_column(batch.targets, len(outputs))
-        name = "outputs" if self.kind is RegressionOutputs else "probabilities" if self.normalized else "logits"
+        given, expected = outputs.numpy().reshape(len(outputs), -1), self.expected
+        if expected.kind is RegressionOutputs:
+            self._check_finite("outputs", given)
+            self._check_finite("targets", batch.targets)
+            return {**_predicted(given), **self._rows(rows), "targets": batch.targets.astype(np.float64)}
+        name = "probabilities" if expected.normalized else "logits"
         self._check_finite(name, given)
-        if self.kind is RegressionOutputs:
-            return {**_predicted(given), **self._rows(rows), "targets": known.astype(np.float64)}
         if given.shape[1] == 1:
             msg = (
                 "the model returns one number a row. For a regression pass kind=vc.RegressionOutputs; a classifier of "
@@ -194,10 +212,11 @@ class Arriving:
             )
             raise ShapeMismatch(msg)
         check_classes(given, name)
-        self._check_labels(known, given.shape[1])
-        if self.normalized:
-            _check_proper(given, PROPER[batch.outputs.dtype.itemsize])
-        return {name: given, **self._rows(rows), "labels": known.astype(np.int64)}
+        if self.columns.n_rows == 0:
+            as_class_names(expected.class_names, given.shape[1])
+            check_normalized(outputs, PROPER[batch.outputs.dtype.itemsize], normalized=expected.normalized)
+        self._check_labels(batch.targets, given.shape[1])
+        return {name: given, **self._rows(rows), "labels": batch.targets.astype(np.int64)}
 
     def _rows(self, rows: Tensor | None) -> dict[str, NDArray[Any]]:
         if rows is None:
@@ -223,14 +242,6 @@ class Arriving:
             raise InvalidValue(msg)
 
 
-def _check_proper(given: NDArray[Any], tolerance: float) -> None:
-    """Refuse rows that are no probabilities; how far a sum may be off depends on what the network computed in."""
-    off = np.abs(given.sum(1, dtype=np.float64) - 1.0) > tolerance
-    if off.any() or given.min() < 0:
-        msg = "normalized=True says that the network returns probabilities; these rows do not sum to one."
-        raise InvalidValue(msg)
-
-
 def _predicted(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
     """Return the columns of a regression: predictions, or a lower and an upper quantile."""
     names = {1: ("predictions",), 2: ("lower", "upper")}.get(given.shape[1])
@@ -241,19 +252,21 @@ def _predicted(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
 
 
 @contextmanager
-def as_it_was(model: nn.Module, place: torch.device) -> Iterator[None]:
-    """Put the model in evaluation mode on a device, and every layer's mode and the device back afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    weight = first_weight(model)
-    home = place if weight is None or weight.device == place else weight.device
+def as_it_was(model: nn.Module, apart: nn.Module | None, place: torch.device) -> Iterator[None]:
+    """Put the model, and a layer apart from it, in evaluation mode on a device; modes and device back afterwards."""
+    networks = [one for one in (model, apart) if one is not None]
+    modes = [(module, module.training) for network in networks for module in network.modules()]
+    homes = [(one, weight.device) for one in networks if (weight := first_weight(one)) is not None]
+    away = [(one, home) for one, home in homes if home != place]
     try:
-        model.eval()
-        if home != place:
-            model.to(place)
+        for network in networks:
+            network.eval()
+        for network, _ in away:
+            network.to(place)
         yield
     finally:
-        if home != place:
-            model.to(home)
+        for network, home in away:
+            network.to(home)
         for module, training in modes:
             module.training = training
 
@@ -261,6 +274,9 @@ def as_it_was(model: nn.Module, place: torch.device) -> Iterator[None]:
 def _place(model: nn.Module, device: str | torch.device | None) -> torch.device:
     """Return where the model is to run: where it is, if nothing is said."""
     weight = first_weight(model)
+    if weight is not None and weight.device.type == "meta":
+        msg = "the model has no weights yet (it is on the meta device): load them first."
+        raise Incompatible(msg)
     if device is None:
         return torch.device("cpu") if weight is None else weight.device
     try:
@@ -282,11 +298,14 @@ def _half(dtype: torch.dtype | None, place: torch.device) -> torch.dtype | None:
 
 
 def _copied(tensor: Tensor) -> Tensor:
-    """Return a tensor in memory, from a GPU without waiting for it; bfloat16, which numpy lacks, as float32."""
+    """Return a copy in memory, from a GPU without waiting for it; bfloat16, which numpy lacks, as float32.
+
+    A copy always: a network or a loader may use its memory again.
+    """
     found = tensor.detach()
-    found = found.float() if found.dtype == torch.bfloat16 else found
     if found.device.type != "cuda":
-        return found.cpu()
+        return found.to("cpu", torch.float32 if found.dtype == torch.bfloat16 else found.dtype, copy=True)
+    found = found.float() if found.dtype == torch.bfloat16 else found
     room = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
     return room.copy_(found, non_blocking=True)
 

@@ -8,8 +8,11 @@ from torch import Tensor
 from vicinal.torch import maps, methods, probabilities, scores
 from vicinal.torch.blocks import Cost
 from vicinal.torch.maps import at_least_single
-from vicinal.torch.parts import Part
+from vicinal.torch.parts import Part, require
 from vicinal.torch.uniforms import hash_keys, hashed, value_words
+
+MOST_CLASSES = 2**31
+"""More than any network has."""
 
 LABEL_BYTES = 40
 """Bytes that a label takes, with all that is computed of it."""
@@ -24,8 +27,20 @@ class Conformal(Part):
     probabilities: probabilities.Probabilities
     representation: maps.Map
     thresholds: methods.Thresholds
+
+    derived = ("output_keys", "id_keys")
     output_keys: Tensor
     id_keys: Tensor
+
+    def check(self) -> None:
+        """Refuse parts of other numbers of classes or columns."""
+        require(self.n_classes in range(2, MOST_CLASSES), "classes")
+        require(self.seed is None or 0 <= self.seed < 2**63, "a seed")
+        model = self.probabilities
+        if isinstance(model, probabilities.Votes):
+            require(int(model.labels.max()) < self.n_classes, "labels that are classes")
+        require(len(self.widths) <= 1, "one width of representations")
+        require((self.seed is not None) == self.score.randomized, "a seed where the score is randomized")
 
     def __init__(self, **fields: object) -> None:
         super().__init__(**fields)  # type: ignore[arg-type]
@@ -43,7 +58,7 @@ class Conformal(Part):
         model, near = self.probabilities, self.thresholds
         found = {self.representation.taken_width(near.width)} if near.width else set()
         if isinstance(model, probabilities.Votes):
-            found.add(model.representation.taken_width(int(model.voters.rows.shape[1])))
+            found.add(model.representation.taken_width(model.voters.width))
         return found
 
     @property

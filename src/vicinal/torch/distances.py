@@ -1,8 +1,9 @@
-"""Squared Euclidean distances of tensors: products where rows are wide, plain sums where they are narrow.
+"""Squared Euclidean distances of tensors.
 
-As on the numpy side, a distance that cancellation would spoil is taken again as a sum of squares, so that duplicates
-lie at exactly 0, and sums of squares are added in the same order. Unlike there, the last bits of a product depend on
-the device and on the shape of the call; distances that agree to a slack therefore count as tied.
+On a CPU they are the numpy side's to the bit: the same padded products, the same sums in the same order. On a GPU the
+last bits of a product depend on the device and on the shape of the call; distances that agree to a slack are tied
+there. On both, a distance that cancellation would spoil is taken again as a sum of squares, so that duplicates lie at
+exactly 0. A graph cannot look at its values: it takes products of centered rows in float64.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from vicinal.kernels.distances import CANCELLATION, LANES
-from vicinal.neighbors.reference import DIRECT_WIDTH
+from vicinal.neighbors.reference import DIRECT_WIDTH, arithmetic_for, longest, padded_queries, too_long
 
 SLACK = {torch.float32: 0.0, torch.float64: 2.0**-36}
 """Relative difference up to which squared distances from products are tied; in float32 equal numbers only are."""
@@ -27,7 +29,7 @@ SAME = 2.0**-90
 SAME_TRACED = 2.0**-42
 """The same in a graph, which cannot take some products again as sums."""
 
-PAIR_ENTRIES = 2**24
+PAIR_ENTRIES = 2**22
 """Entries of pairs of rows whose distances are taken again at a time."""
 
 
@@ -38,11 +40,8 @@ class Arithmetic:
     tf32: bool = False
 
     @contextmanager
-    def applied(self, device: torch.device) -> Iterator[None]:
+    def applied(self) -> Iterator[None]:
         """Set the switch of torch for matrix products, and put it back."""
-        if device.type != "cuda":
-            yield
-            return
         before = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = self.tf32
         try:
@@ -73,40 +72,94 @@ class Distances(NamedTuple):
         return self.squared < limit * (1.0 - self.slack)
 
 
-def tie_slack(rows: Tensor, *, same_bits: bool) -> float:
-    """Return how much of distances to these rows may be rounding; `same_bits` says that queries come to the bit."""
-    return 0.0 if rows.shape[1] <= DIRECT_WIDTH and same_bits else SLACK[rows.dtype]
+class Rows(NamedTuple):
+    """Rows that distances are taken to, filled up with zeros to whole tiles."""
+
+    padded: Tensor  # (at least n, d)
+    norms: Tensor  # (n,) squared, in float64
+    n: int
+
+    @property
+    def rows(self) -> Tensor:
+        """The rows themselves, (n, d)."""
+        return self.padded[: self.n]
+
+
+def distances(queries: Tensor, rows: Rows, arithmetic: Arithmetic = FULL, *, same_bits: bool = True) -> Distances:
+    """Return the distances of queries (q, d), of the type of the rows, to all rows.
+
+    `same_bits` says that queries went through their map as the rows did, to the bit. Distances are float64, but where
+    products are float32 on a GPU: there, half the bytes are half the time.
+    """
+    narrow = rows.padded.shape[1] <= DIRECT_WIDTH
+    if torch.compiler.is_compiling():
+        return Distances(_traced(queries, rows, narrow=narrow), SLACK[torch.float64])
+    if rows.padded.device.type == "cpu":
+        return Distances(_by_numpy(queries, rows), 0.0 if same_bits else SLACK[rows.padded.dtype])
+    if narrow:
+        own = squared_norms(queries)
+        _check_length(own, rows)
+        found = _without_noise(_summed(queries, rows.rows), own[:, None] + rows.norms, SAME)
+        return Distances(found, 0.0 if same_bits else SLACK[torch.float64])
+    return Distances(_by_products(queries, rows, arithmetic), SLACK[rows.padded.dtype])
 
 
 def squared_norms(rows: Tensor) -> Tensor:
-    """Return |row|^2 in float64, (n,)."""
-    if rows.device.type == "cpu" or rows.dtype == torch.float64 or torch.compiler.is_compiling():
-        return rows.double().square().sum(-1)
+    """Return |row|^2 in float64, (n,); on a CPU in the order in which the numpy side adds."""
+    if rows.device.type == "cpu":
+        step = max(1, PAIR_ENTRIES // max(1, rows.shape[1]))
+        return torch.cat([_in_lanes(some.double().square()) for some in rows.split(step)])
     lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)  # no wide copy on the way
     return lengths.square()
 
 
-def squared_distances(queries: Tensor, rows: Tensor, norms: Tensor, arithmetic: Arithmetic = FULL) -> Tensor:
-    """Return the squared distances of queries (q, d) to rows (n, d) of one type with squared norms (n,), (q, n).
-
-    They are float64, but where products are float32 on a GPU: there, half the bytes are half the time.
-    """
-    if rows.shape[1] <= DIRECT_WIDTH:
-        found = _summed(queries, rows)
-        return _without_noise(found, squared_norms(queries)[:, None] + norms, SAME)
-    if torch.compiler.is_compiling():
-        return _traced(queries, rows, norms)
+def _by_numpy(queries: Tensor, rows: Rows) -> Tensor:
+    """Return squared distances as the numpy side takes them, to the bit."""
     own = squared_norms(queries)
-    with arithmetic.applied(rows.device):
-        if rows.device.type == "cpu":
-            found = (own[:, None] + norms).sub_(queries @ rows.T, alpha=2.0)
-        else:
-            found = torch.addmm(norms.to(rows.dtype), queries, rows.T, alpha=-2.0).add_(own.to(rows.dtype)[:, None])
-    # Only rows whose nearest is suspiciously near can hold a spoiled distance: one cheap pass finds most have none.
-    suspicious = found.amin(1) <= CANCELLATION * (own + norms.amax())
-    if bool(suspicious.any()):
-        _take_again(found, suspicious.nonzero()[:, 0], queries, own, rows, norms)
+    _check_length(own, rows)
+    dtype = np.dtype(str(rows.padded.dtype).removeprefix("torch."))
+    _, multiplied = arithmetic_for(dtype, rows.padded.shape[1])
+    if not multiplied:
+        return _summed(queries, rows.rows)
+    products = np.matmul(padded_queries(queries.numpy(), dtype), rows.padded.numpy().T)
+    both = own[:, None] + rows.norms
+    found = both - 2.0 * torch.from_numpy(products)[: len(queries), : rows.n].double()
+    spoiled = found <= CANCELLATION * both
+    if bool(spoiled.any()):
+        query, row = spoiled.nonzero(as_tuple=True)
+        for some, other in _pairs(query, row, rows.padded.shape[1]):
+            found[some, other] = _in_lanes((queries[some].double() - rows.padded[other].double()).square())
     return found
+
+
+def _by_products(queries: Tensor, rows: Rows, arithmetic: Arithmetic) -> Tensor:
+    """Return squared distances on a GPU."""
+    own, dtype = squared_norms(queries), rows.padded.dtype
+    with arithmetic.applied():
+        found = torch.addmm(rows.norms.to(dtype), queries, rows.rows.T, alpha=-2.0).add_(own.to(dtype)[:, None])
+    # Only rows whose nearest is suspiciously near can hold a spoiled distance: one cheap pass finds most have none.
+    suspicious = found.amin(1) <= CANCELLATION * (own + rows.norms.amax())
+    fits = own <= longest(np.dtype(str(dtype).removeprefix("torch.")))
+    if bool((suspicious | ~fits).any()):  # one look at the device for both
+        _check_length(own, rows)
+        for number in suspicious.nonzero()[:, 0].split(max(1, PAIR_ENTRIES // rows.n)):
+            place, row = (found[number] <= CANCELLATION * (own[number, None] + rows.norms)).nonzero(as_tuple=True)
+            for some, other in _pairs(number[place], row, rows.padded.shape[1]):
+                exact = (queries[some].double() - rows.padded[other].double()).square().sum(-1)
+                found[some, other] = _without_noise(exact, own[some] + rows.norms[other], SAME).to(dtype)
+    return found
+
+
+def _traced(queries: Tensor, rows: Rows, *, narrow: bool) -> Tensor:
+    """Return squared distances without a look at the values; those of rows that may be the same are 0."""
+    if narrow:
+        both = queries.double().square().sum(-1)[:, None] + rows.norms
+        return _without_noise(_summed(queries, rows.rows), both, SAME)
+    wide = rows.rows.double()
+    center = wide.mean(0)
+    known, asked = wide - center, queries.double() - center
+    both = asked.square().sum(-1)[:, None] + known.square().sum(-1)
+    return _without_noise(both - 2.0 * (asked @ known.T), both, SAME_TRACED)
 
 
 def _summed(queries: Tensor, rows: Tensor) -> Tensor:
@@ -120,23 +173,34 @@ def _summed(queries: Tensor, rows: Tensor) -> Tensor:
     return total
 
 
-def _traced(queries: Tensor, rows: Tensor, norms: Tensor) -> Tensor:
-    """Return the same without a look at the values: products in float64, and duplicates at 0."""
-    wide = queries.double()
-    both = wide.square().sum(-1)[:, None] + norms
-    return _without_noise(both - 2.0 * (wide @ rows.double().T), both, SAME_TRACED)
+def _in_lanes(terms: Tensor) -> Tensor:
+    """Return the sum over the last axis, added in lanes as the numpy side does."""
+    width = terms.shape[-1]
+    if width == 0:
+        return terms.sum(-1)
+    blocks = -(-width // LANES)
+    padded = torch.nn.functional.pad(terms, (0, -width % LANES)).reshape(*terms.shape[:-1], blocks, LANES)
+    lanes = torch.zeros_like(terms[..., :1]).expand(*terms.shape[:-1], LANES)
+    for block in range(blocks):
+        lanes = lanes + padded[..., block, :]
+    total = torch.zeros_like(lanes[..., 0])
+    for lane in range(LANES):
+        total = total + lanes[..., lane]
+    return total
 
 
-def _take_again(found: Tensor, suspicious: Tensor, queries: Tensor, own: Tensor, rows: Tensor, norms: Tensor) -> None:
-    """Overwrite the distances that cancellation spoiled with sums of squares."""
-    step = max(1, PAIR_ENTRIES // rows.shape[1])
-    for number in suspicious.split(max(1, PAIR_ENTRIES // len(rows))):
-        both = own[number, None] + norms
-        place, row = (found[number] <= CANCELLATION * both).nonzero(as_tuple=True)
-        query = number[place]
-        for some, other in zip(query.split(step), row.split(step), strict=True):
-            exact = (queries[some].double() - rows[other].double()).square().sum(-1)
-            found[some, other] = _without_noise(exact, own[some] + norms[other], SAME).to(found.dtype)
+def _pairs(query: Tensor, row: Tensor, width: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield pairs of queries and rows, some at a time."""
+    step = max(1, PAIR_ENTRIES // width)
+    yield from zip(query.split(step), row.split(step), strict=True)
+
+
+def _check_length(own: Tensor, rows: Rows) -> None:
+    """Refuse queries so long that a distance would overflow."""
+    dtype = rows.padded.dtype
+    most = longest(np.dtype(str(dtype).removeprefix("torch.")))
+    if len(own) and not bool(own.amax() <= most):
+        raise too_long(dtype, float(own.amax()), most)
 
 
 def _without_noise(squared: Tensor, both: Tensor, share: float) -> Tensor:

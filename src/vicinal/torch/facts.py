@@ -58,6 +58,12 @@ class Facts:
             raise CorruptArtifact(msg) from error
         return found
 
+    def check_classes(self, n_classes: int) -> None:
+        """Refuse names of other classes."""
+        if self.class_names is not None and len(self.class_names) != n_classes:
+            msg = f"the state dict is damaged: it names {len(self.class_names)} of {n_classes} classes."
+            raise CorruptArtifact(msg)
+
     @property
     def promise(self) -> Promise:
         """What the method promises."""

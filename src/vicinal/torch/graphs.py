@@ -24,6 +24,9 @@ MOST_BYTES = 2**31 - 2**20
 
 def write_onnx(module: nn.Module, path: str | Path, batch: Tensor, *, randomized: bool) -> Path:
     """Trace a conformal module on a batch, for any number of rows, and write one ONNX file, whole or not at all."""
+    if not isinstance(batch, Tensor):
+        msg = f"an ONNX graph is traced on a batch that is one tensor; got {type(batch).__name__}."
+        raise Incompatible(msg)
     with needs("onnx", "onnx"), needs("onnxscript", "onnx"):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401

@@ -30,19 +30,19 @@ class Tap:
     """A forward hook that takes what a layer returns, for the threads that opened it; otherwise it does nothing."""
 
     def __init__(self) -> None:
-        self.seen: dict[int, list[Any]] = {}
+        self.seen: dict[int, list[Tensor]] = {}
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        """Take an output."""
-        del module, inputs
+        """Take an output as rows, now: what comes after the layer may change it in place."""
+        del inputs
         taken = self.seen.get(_thread())
         if taken is not None:
-            taken.append(output)
+            taken[:] = [flat(output, type(module).__name__)]
 
     @contextmanager
-    def open(self) -> Iterator[list[Any]]:
-        """Collect what the layer returns while the block runs."""
-        taken: list[Any] = []
+    def open(self) -> Iterator[list[Tensor]]:
+        """Collect what the layer returns while the block runs; of several runs, the last."""
+        taken: list[Tensor] = []
         self.seen[_thread()] = taken
         try:
             yield taken
@@ -79,24 +79,31 @@ class Representations:
             return self.layer
         return None
 
+    @property
+    def apart(self) -> nn.Module | None:
+        """A network that gives representations and is no layer of the model."""
+        return self.layer if isinstance(self.layer, nn.Module) and self.hooked is None else None
+
     def attach(self) -> Callable[[], None]:
         """Put the tap on the layer, where there is one; return what takes it off again."""
         layer = self.hooked
         return _nothing if layer is None else layer.register_forward_hook(self.tap).remove
 
-    def of(self, seen: list[Any], inputs: Any, n_rows: int) -> Tensor | None:
+    def of(self, seen: list[Tensor], inputs: Any, n_rows: int) -> Tensor | None:
         """Return the representations, (n_rows, d), from what the layer returned, or from a call with the inputs."""
         if self.layer is None:
             return None
         if self.hooked is None:
             assert callable(self.layer)  # noqa: S101  checked above
-            value = called(self.layer, inputs)
+            found = flat(called(self.layer, inputs), self._name)
         elif not seen:
-            msg = f"the layer {self._name!r} did not run: the model's forward does not use it. Name one that it does."
+            msg = (
+                f"the layer {self._name!r} did not run: the model's forward does not use it, or runs it in another "
+                "thread or a compiled graph. Name one that it does; compile the module around the plain model."
+            )
             raise Incompatible(msg)
         else:
-            value = seen[-1]
-        found = flat(value, self._name)
+            found = seen[-1]
         if found.shape[0] != n_rows:
             msg = (
                 f"the layer {self._name!r} must give one activation for each of the {n_rows} rows of a batch; "
@@ -118,10 +125,11 @@ def _nothing() -> None:
 
 def find_layer(model: nn.Module, name: str) -> nn.Module:
     """Return the layer of a name; where there is none, say which names are near."""
-    layers: dict[str, nn.Module] = dict(model.named_modules())
-    layers.pop("", None)
+    # Layers that are used twice have two names.
+    layers: dict[str, nn.Module] = dict(model.named_modules(remove_duplicate=False))
     if name in layers:
         return layers[name]
+    del layers[""]
     ends = [known for known in layers if known.split(".")[-1] == name]
     near = difflib.get_close_matches(name, layers, n=NAMED, cutoff=0.5)
     last = list(layers)[-NAMED:]
@@ -131,6 +139,15 @@ def find_layer(model: nn.Module, name: str) -> nn.Module:
         hint = "It has no layers: give a function of the inputs."
     msg = f"the model has no layer called {name!r}. {hint} See dict(model.named_modules()) for all."
     raise Incompatible(msg)
+
+
+def plain(model: Any) -> nn.Module:
+    """Return the network itself where it was compiled: hooks do not run in a graph; refuse what is no network."""
+    found = getattr(model, "_orig_mod", model)
+    if not isinstance(found, nn.Module):
+        msg = f"model must be an nn.Module; got {type(model).__name__}."
+        raise Incompatible(msg)
+    return found
 
 
 def layer_name(model: nn.Module, layer: nn.Module) -> str | None:
@@ -145,16 +162,16 @@ def flat(value: Any, name: str) -> Tensor:
         kind = type(value).__name__ if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
         msg = f"the layer {name!r} must return rows of floats; got {kind}."
         raise Incompatible(msg)
-    rows = at_least_single(tensor.detach()) if tensor.ndim == IMAGES else tensor.detach()
     if tensor.ndim == IMAGES:
-        return rows.mean((2, 3)).to(tensor.dtype)
-    return rows.flatten(1) if rows.ndim > 1 else rows[:, None]
+        return at_least_single(tensor.detach()).mean((2, 3)).to(tensor.dtype)
+    # A copy: what comes after the layer may change its output in place.
+    return tensor.detach().clone().flatten(1) if tensor.ndim > 1 else tensor.detach().clone()[:, None]
 
 
 def first_tensor(value: Any) -> Tensor | None:
-    """Return a tensor, or the first one in a tuple, a list or a dict."""
+    """Return a tensor of at least one axis, or the first one in a tuple, a list or a dict: a loss is passed over."""
     if isinstance(value, Tensor):
-        return value
+        return value if value.ndim else None
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (tuple, list)) else ()
     return next((found for found in map(first_tensor, inner) if found is not None), None)
 

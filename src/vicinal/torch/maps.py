@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vicinal.torch.parts import Part
+from vicinal import maps as numpy_maps
+from vicinal.errors import InvalidValue
+from vicinal.neighbors.reference import row_products
+from vicinal.torch.parts import Free, Part, require
 
 
 def at_least_single(rows: Tensor) -> Tensor:
@@ -13,12 +16,17 @@ def at_least_single(rows: Tensor) -> Tensor:
     return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
 
 
+def on_cpu(rows: Tensor) -> bool:
+    """Return whether rows lie where numpy can see them, and are no part of a graph."""
+    return rows.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 class Map(Part):
-    """A function of one row's representation."""
+    """A function of one row's representation: on a CPU the numpy side's to the bit, which has to do it itself."""
 
     @property
     def same_bits(self) -> bool:
-        """Whether it makes the same bits of a row as the numpy side: sums are taken in another order."""
+        """Whether a GPU makes the same bits of a row: sums are taken in another order there."""
         return True
 
     def taken_width(self, width: int) -> int:
@@ -48,6 +56,8 @@ class UnitLength(Map):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return each row divided by its length; a zero row stays zero."""
+        if on_cpu(rows):
+            return torch.from_numpy(numpy_maps.UnitLength().of(rows.numpy()))
         largest = rows.abs().amax(1, keepdim=True)
         scaled = rows / torch.where(largest > 0, largest, 1.0)
         lengths = scaled.square().double().sum(1, keepdim=True).sqrt()
@@ -60,9 +70,20 @@ class Rounded(Map):
     bits: int
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the rounded rows."""
+        """Return the rounded rows; refuse those that do not fit."""
         kind = torch.float16 if self.bits == 16 else torch.float32  # noqa: PLR2004
-        return at_least_single(rows.to(kind)) if rows.dtype.itemsize > kind.itemsize else rows
+        if rows.dtype.itemsize <= kind.itemsize:
+            return rows
+        found = at_least_single(rows.to(kind))
+        if not torch.compiler.is_compiling() and not bool(found.isfinite().all()):
+            most = torch.finfo(kind).max
+            msg = f"representations must be at most {most:.6g} in size for {self.bits} bits; scale them down first."
+            raise InvalidValue(msg)
+        return found
+
+    def check(self) -> None:
+        """Refuse other numbers of bits."""
+        require(self.bits in (16, 32), "16 or 32 bits")
 
 
 class Affine(Map):
@@ -71,6 +92,12 @@ class Affine(Map):
     shift: Tensor  # (d,)
     scale: Tensor  # (d,)
     axes: Tensor | None  # (new width, d)
+
+    def check(self) -> None:
+        """Refuse arrays that do not go together."""
+        d = len(self.shift)
+        require(self.shift.shape == self.scale.shape == (d,), "a shift and a scale for each column")
+        require(self.axes is None or self.axes.shape[1:] == (d,), "axes as wide as the rows")
 
     @property
     def same_bits(self) -> bool:
@@ -85,10 +112,12 @@ class Affine(Map):
     def forward(self, rows: Tensor) -> Tensor:
         """Return the mapped rows, computed in float64."""
         moved = (rows.double() - self.shift) * self.scale
+        if self.axes is not None and on_cpu(rows):
+            return torch.from_numpy(row_products(moved.numpy(), self.axes.numpy())).to(rows.dtype)
         return (moved if self.axes is None else moved @ self.axes.T).to(rows.dtype)
 
 
-class Chained(Map):
+class Chained(Map, Free):
     """Maps one after another."""
 
     @property

@@ -4,53 +4,70 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from vicinal.errors import Incompatible
 from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import Rule
+from vicinal.neighbors.reference import TILE, zero_tiles
 from vicinal.torch.blocks import Cost
-from vicinal.torch.distances import Arithmetic, Distances, squared_distances, squared_norms, tie_slack
-from vicinal.torch.joining import JoinedRows, joined_thresholds
+from vicinal.torch.distances import Arithmetic, Distances, Rows, distances, squared_norms
+from vicinal.torch.joining import KEPT, JoinedRows, joined_thresholds
 from vicinal.torch.neighborhoods import Near, neighborhood
-from vicinal.torch.parts import Part
+from vicinal.torch.parts import Part, require
 from vicinal.torch.ranks import plugged_thresholds, rank_units
 
 
 class Reference(Part):
     """Rows that can be neighbors, and the rule by which they are."""
 
-    rows: Tensor  # (n, d)
-    norms: Tensor  # (n,)
+    rows: Tensor  # (n filled up to whole tiles, d)
+    n: int
     n_neighbors: int
     radius2: float
     bandwidth: float | None  # None: equal weights
     own_weight: float
     tf32: bool
-    same_bits: bool  # queries come mapped to the bit as these rows were
+    same_bits: bool  # a GPU maps queries to the bit as these rows were
+
+    derived = ("norms",)
+    norms: Tensor  # (n,)
 
     def __init__(self, **fields: object) -> None:
         super().__init__(**fields)  # type: ignore[arg-type]
-        self.register_buffer("norms", squared_norms(self.rows), persistent=False)
+        self.register_buffer("norms", squared_norms(self.rows[: self.n]), persistent=False)
+
+    def check(self) -> None:
+        """Refuse rows that are none, and a rule that asks for more of them than there are."""
+        fits = self.rows.ndim == 2 and self.rows.dtype in (torch.float32, torch.float64)  # noqa: PLR2004
+        tiles = len(self.rows) == len(zero_tiles(self.n, 0, np.dtype("<f4"), TILE))
+        require(fits and tiles and self.n >= 1 and bool(self.rows.isfinite().all()), "rows that can be neighbors")
+        rule = 0 <= self.n_neighbors <= self.n + 1 and self.own_weight in (0.0, 1.0)
+        require(rule and (self.bandwidth is None or self.bandwidth > 0.0), "a rule for neighbors")
 
     @property
     def rule(self) -> Rule:
         """The rule in numbers."""
-        return Rule(
-            self.n_neighbors, self.radius2, math.inf if self.bandwidth is None else self.bandwidth, self.own_weight
-        )
+        bandwidth = math.inf if self.bandwidth is None else self.bandwidth
+        return Rule(self.n_neighbors, self.radius2, bandwidth, self.own_weight)
 
-    def distances(self, representations: Tensor) -> Distances:
-        """Return the distances of representations, (q, d)."""
-        queries = representations.to(self.rows.dtype)
-        squared = squared_distances(queries, self.rows, self.norms, Arithmetic(self.tf32))
-        return Distances(squared, tie_slack(self.rows, same_bits=self.same_bits))
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(self.rows.shape[1])
 
     @property
     def cost(self) -> Cost:
         """What the neighbors of a row take of memory."""
-        return Cost.of(self.rule, self.rows.shape[0])
+        return Cost.of(self.rule, self.n)
+
+    def distances(self, representations: Tensor) -> Distances:
+        """Return the distances of representations, (q, d)."""
+        queries, known = representations.to(self.rows.dtype), Rows(self.rows, self.norms, self.n)
+        same = self.same_bits or self.rows.device.type == "cpu"
+        return distances(queries, known, Arithmetic(self.tf32), same_bits=same)
 
     def forward(self, representations: Tensor, *, listed: bool) -> Near:
         """Return the neighbors of each row."""
@@ -62,6 +79,12 @@ class Thresholds(Part):
 
     order: int
     scores: Tensor  # (n,) ascending, of the rows that are compared with
+
+    def check(self) -> None:
+        """Refuse scores out of order, and a level that is none of the ranked pairs."""
+        rising = self.scores.ndim == 1 and len(self.scores) > 0 and bool((self.scores[:-1] <= self.scores[1:]).all())
+        require(rising and self.scores.dtype == torch.float64, "scores in ascending order")
+        require(1 <= self.order <= len(self.ranked_scores), "an order within the ranked rows")
 
     @property
     def width(self) -> int:
@@ -100,7 +123,12 @@ class LocalThresholds(Thresholds):
     @property
     def width(self) -> int:
         """Number of columns of a representation."""
-        return int(self.reference.rows.shape[1])
+        return self.reference.width
+
+    def check(self) -> None:
+        """Refuse scores of other rows than can be neighbors."""
+        super().check()
+        require(self.scores.shape == (self.reference.n,), "a score for each row that can be a neighbor")
 
     @property
     def cost(self) -> Cost:
@@ -118,6 +146,16 @@ class PluggedThresholds(LocalThresholds):
     def ranked_scores(self) -> Tensor:
         """Scores of the ranked rows, (ranked,); those of the paper to the letter are the reference rows' own."""
         return self.scores if bool(self.values[0] == math.inf) else self.values
+
+    def check(self) -> None:
+        """Refuse pairs out of order."""
+        same = self.ranks.ndim == 1 and self.ranks.shape == self.values.shape and len(self.ranks) > 0
+        require(same and self.ranks.dtype == torch.int64 and self.values.dtype == torch.float64, "ranked pairs")
+        super().check()
+        more = (self.ranks[:-1] < self.ranks[1:]) | (
+            (self.ranks[:-1] == self.ranks[1:]) & (self.values[:-1] <= self.values[1:])
+        )
+        require(bool(more.all()), "ranked pairs in ascending order")
 
     def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
         """Return the threshold of each row, and that none is a gap's."""
@@ -138,7 +176,18 @@ class JoinedThresholds(LocalThresholds):
     shell_below: Tensor
     shell_above: Tensor
     alone: Tensor
+
+    derived = ("distinct", "codes", "by_key", "sorted_keys")
     distinct: Tensor
+    codes: Tensor
+    by_key: Tensor
+    sorted_keys: Tensor
+
+    def check(self) -> None:
+        """Refuse sums of other rows."""
+        super().check()
+        sums = [getattr(self, name) for name in KEPT if name != "codes"]
+        require(all(one.shape == self.scores.shape for one in sums), "sums of each row")
 
     def __init__(self, **fields: object) -> None:
         super().__init__(**fields)  # type: ignore[arg-type]
@@ -156,7 +205,7 @@ class JoinedThresholds(LocalThresholds):
     @property
     def cost(self) -> Cost:
         """What the neighbors of a row take of memory, and the rows that it changes."""
-        return Cost.of_joining(self.reference.rule, self.reference.rows.shape[0])
+        return Cost.of_joining(self.reference.rule, self.reference.n)
 
     def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
         """Return the threshold of each row, and whether it stands for an open gap, (q,) each."""

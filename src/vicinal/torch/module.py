@@ -6,23 +6,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from weakref import finalize
 
 import torch
 from torch import Tensor, nn
 
-from vicinal._arrays import positive
+from vicinal._arrays import PROPER, positive
 from vicinal.calibration.promises import Guarantee
-from vicinal.errors import CorruptArtifact, Incompatible, InvalidLevel, InvalidValue, ShapeMismatch
+from vicinal.errors import (
+    CorruptArtifact,
+    Incompatible,
+    InvalidLevel,
+    InvalidValue,
+    ShapeMismatch,
+    UnsupportedArtifact,
+)
 from vicinal.quantiles import Coverage, read_coverage, written_coverage
 from vicinal.torch.blocks import MEGABYTES, over_blocks
 from vicinal.torch.conformal import PARTS, Conformal
 from vicinal.torch.facts import Facts
 from vicinal.torch.graphs import write_onnx
-from vicinal.torch.layers import Layer, Representations, layer_name
+from vicinal.torch.layers import Layer, Representations, layer_name, plain
 from vicinal.torch.parts import from_text, restored, to_text
-from vicinal.torch.running import ran
+from vicinal.torch.running import check_normalized, first_weight, ran
 from vicinal.torch.uniforms import hashed, row_id_words
 
 if TYPE_CHECKING:
@@ -63,6 +70,7 @@ class ConformalModule(nn.Module):
     settings: Tensor
     conformal: Conformal
     _source: Representations
+    _layer: tuple[Layer]  # not an attribute of its own: a layer would become a child
 
     def __init__(
         self,
@@ -76,23 +84,32 @@ class ConformalModule(nn.Module):
         megabytes: float = MEGABYTES,
     ) -> None:
         super().__init__()
-        if not isinstance(model, nn.Module):
-            msg = f"model must be an nn.Module; got {type(model).__name__}."
-            raise Incompatible(msg)
+        network = plain(model)
         if dtype not in (None, torch.float32, torch.float64):
             raise InvalidLevel("dtype", dtype, "torch.float32, torch.float64, or None for the type of the rows")
         self.megabytes = positive("megabytes", megabytes)
-        self.layer = layer
+        named = layer_name(network, layer) if isinstance(layer, nn.Module) else None
+        self._layer = (layer if named is None else named,)
         self._untap: Callable[[], object] = int
         conformal = None
         if predictor is not None:
             conformal = _translated(predictor, normalized=normalized, dtype=dtype, tf32=tf32)
-            _check_layer(model, layer, conformal)
-        self.model = model
+            _check_layer(network, self.layer, conformal)
+        self.model = network
         self.register_buffer("settings", torch.zeros(0, dtype=torch.uint8))
         self.eval()
         if predictor is not None and conformal is not None:
             self._hold(conformal, Facts.of(predictor))
+
+    @property
+    def layer(self) -> Layer:
+        """Where representations come from: the name of a layer, or a function of the inputs."""
+        return self._layer[0]
+
+    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002
+        """Stay in evaluation mode: sets hold for the network as it was calibrated; train `module.model` itself."""
+        del mode
+        return super().train(mode=False)
 
     @property
     def coverage(self) -> Coverage:
@@ -131,6 +148,10 @@ class ConformalModule(nn.Module):
         row_ids: Tensor | Sequence[int] | Sequence[str] | None = None,
     ) -> ConformalSets:
         """Return sets for what the network said before: logits (b, classes) and representations (b, d)."""
+        for name, table in (("logits", logits), ("representations", representations)):
+            if not (isinstance(table, Tensor) or (table is None and name == "representations")):
+                msg = f"{name} must be a tensor; got {type(table).__name__}. Use torch.from_numpy(...)."
+                raise Incompatible(msg)
         return self._answer(logits, representations, uniforms, row_ids)
 
     def at(self, coverage: Coverage) -> ConformalModule:
@@ -169,31 +190,54 @@ class ConformalModule(nn.Module):
 
     def _hold(self, conformal: Conformal, facts: Facts) -> None:
         """Take the parts, write down what they are, and tap the layer."""
-        weight = next(self.model.parameters(), None)
-        self.conformal = conformal if weight is None else conformal.to(weight.device)
+        weight = first_weight(self.model)
+        # A network without weights yet is given them, and a device with them, later.
+        moved = weight is not None and weight.device.type != "meta"
+        self.conformal = conformal.to(weight.device) if weight is not None and moved else conformal
         self.conformal.eval()
-        layer = layer_name(self.model, self.layer) if isinstance(self.layer, nn.Module) else self.layer
-        named = {"layer": layer if isinstance(layer, str) else None}
+        named = {"layer": self.layer if isinstance(self.layer, str) else None}
         described = {**asdict(facts), **named, "conformal": conformal.described()}
         self.settings = to_text(described).to(self.conformal.output_keys.device)
+        self._tap()
+
+    def _tap(self) -> None:
+        """Put a tap on the layer; it stays, since a hook that comes and goes cannot be compiled."""
         self._untap()
-        # The tap stays on the layer: a hook that comes and goes cannot be compiled.
-        self._source = Representations(self.model, self.layer if conformal.widths else None)
+        self._source = Representations(self.model, self.layer if self.conformal.widths else None)
+        if self._source.apart is not None:
+            self._source.apart.eval()
         self._untap = finalize(self, self._source.attach())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the tap, which belongs to this module alone."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_source", "_untap")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Put a tap on the layer of this copy."""
+        super().__setstate__(state)
+        self._untap = int
+        if "conformal" in self._modules:
+            self._tap()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
         """Make the parts that the state describes, so that torch finds room for every array."""
         settings = state_dict.get(f"{prefix}settings")
+        if settings is None and "conformal" not in self._modules:
+            msg = "the state dict holds no calibration: it is a network's alone. Give this module a predictor."
+            raise UnsupportedArtifact(msg)
         if settings is not None and len(settings):
             described = from_text(settings)
             found = restored(described.get("conformal"), state_dict, f"{prefix}conformal.", PARTS)
             if not isinstance(found, Conformal):
                 msg = "the state dict is damaged: it does not describe a calibration."
                 raise CorruptArtifact(msg)
-            facts, layer = Facts.read(described), described.get("layer") or self.layer
+            facts, layer = Facts.read(described), described.get("layer")
+            facts.check_classes(found.n_classes)
+            layer = self.layer if layer is None else layer
             _check_layer(self.model, layer, found)
-            self.layer = layer
+            self._layer = (layer,)
             self._hold(found, facts)
+            self.settings = settings.detach().clone().to(self.settings.device)
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def _answer(self, logits: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any) -> ConformalSets:
@@ -201,8 +245,9 @@ class ConformalModule(nn.Module):
         conformal = self._held()
         with torch.no_grad():
             outputs = logits.detach()
+            _check_shapes(conformal, outputs, rows)
             if not torch.compiler.is_compiling():
-                _check_outputs(conformal, outputs, rows)
+                _check_values(conformal, outputs, rows)
             given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
             if torch.compiler.is_compiling():
                 mask, thresholds = conformal(outputs, rows, given)
@@ -221,13 +266,14 @@ def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | N
     """Return U as passed, or hashed from row ids; None where the score uses none, or hashes the outputs."""
     if not conformal.randomized:
         return None
-    if row_ids is not None:
+    if uniforms is None and row_ids is not None:
         uniforms = hashed(row_id_words(row_ids, outputs.device), conformal.id_keys)
     if uniforms is None and torch.compiler.is_exporting():
         msg = "a graph of a randomized score takes uniforms: export with (batch, torch.rand(len(batch)))."
         raise Incompatible(msg)
     if uniforms is None or torch.compiler.is_compiling():
         return uniforms
+    uniforms = torch.as_tensor(uniforms)
     if uniforms.shape != outputs.shape[:1]:
         msg = f"uniforms and row_ids must be one for each of the {len(outputs)} rows; got {tuple(uniforms.shape)}."
         raise ShapeMismatch(msg)
@@ -237,8 +283,8 @@ def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | N
     return uniforms.to(outputs.device)
 
 
-def _check_outputs(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -> None:
-    """Refuse outputs of another shape than was calibrated, NaN, infinities, and other devices."""
+def _check_shapes(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -> None:
+    """Refuse outputs of another shape than was calibrated, or on another device."""
     classes, home = conformal.n_classes, conformal.output_keys.device
     if outputs.ndim != 2 or outputs.shape[1] != classes or not outputs.is_floating_point():  # noqa: PLR2004
         msg = (
@@ -250,13 +296,17 @@ def _check_outputs(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -
         msg = f"the calibration is on {home} and the network answers on {outputs.device}; use module.to(...)."
         raise Incompatible(msg)
     for width in conformal.widths:
-        if rows is None or rows.shape != (len(outputs), width):
+        if rows is None or rows.ndim != 2 or rows.shape[1] != width or rows.shape[0] != outputs.shape[0]:  # noqa: PLR2004
             came = "none" if rows is None else f"shape {tuple(rows.shape)}"
             msg = (
-                f"the layer must give representations of {width} columns, one for each of the {len(outputs)} rows, as "
-                f"in calibration; got {came}. Is it the same layer?"
+                f"the layer must give representations of {width} columns, one for each row, as in calibration; got "
+                f"{came}. Is it the same layer?"
             )
             raise ShapeMismatch(msg)
+
+
+def _check_values(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -> None:
+    """Refuse NaN, infinities, and logits that should be probabilities or the other way round."""
     named = {name: table for name, table in (("logits", outputs), ("representations", rows)) if table is not None}
     # The smallest and the largest tell in one pass whether all are finite; one look at the device is enough for both.
     ends = [end.double() for table in named.values() if table.numel() for end in table.aminmax()]
@@ -265,6 +315,8 @@ def _check_outputs(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -
         row = int((~table.isfinite().all(1)).nonzero()[0])
         msg = f"{name} must be finite; row {row} of the batch holds NaN or an infinity. Remove or repair it."
         raise InvalidValue(msg)
+    if len(outputs):
+        check_normalized(outputs, PROPER[outputs.dtype.itemsize], normalized=conformal.probabilities.normalized)
 
 
 def _check_layer(model: nn.Module, layer: Layer, conformal: Conformal) -> None:
@@ -291,7 +343,7 @@ def _translated(predictor: object, *, normalized: bool, dtype: torch.dtype | Non
     located = partial(reference_part, dtype=dtype, tf32=tf32)
     return Conformal(
         n_classes=predictor.n_classes,
-        seed=predictor.nonconformity.seed,
+        seed=None if predictor.nonconformity.seed is None else int(predictor.nonconformity.seed),
         score=score_part(predictor.nonconformity),
         probabilities=probability_part(predictor.probabilities, located, normalized=normalized),
         representation=map_part(predictor.representation),

@@ -20,6 +20,7 @@ class Near(NamedTuple):
     """
 
     columns: Tensor | None  # (q, k) rows as int32, ascending; None: column j is row j
+    member: Tensor  # (q, n or k) who is a neighbor; a weight may underflow to 0
     weights: Tensor  # (q, n or k) float64, relative to the nearest; 0 for who is no neighbor
     cumulative: Tensor  # (q, n or k) float64
     nearest: Tensor  # (q,) squared distance of the nearest neighbor
@@ -68,7 +69,7 @@ def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> N
     weights = torch.where(member, _weights(torch.where(member, squared, 0.0), nearest, rule), 0.0)
     if rule.radius2 >= 0.0:
         weights = torch.where(empty[:, None], member.double(), weights)
-    return Near(None, weights, weights.cumsum(1), nearest, empty)
+    return Near(None, member, weights, weights.cumsum(1), nearest, empty)
 
 
 def limits(squared: Tensor, k: int) -> Tensor:
@@ -99,8 +100,9 @@ def _listed(distances: Distances, rule: Rule, k: int) -> Near:
     columns, order = rows.int().sort(1)
     found = Distances(nearest_first.gather(1, order), distances.slack)
     nearest = nearest_first[:, 0]
-    weights = torch.where(found.up_to(last), _weights(found.squared, nearest, rule), 0.0)
-    return Near(columns, weights, weights.cumsum(1), nearest, torch.zeros_like(nearest, dtype=torch.bool))
+    member = found.up_to(last)
+    weights = torch.where(member, _weights(found.squared, nearest, rule), 0.0)
+    return Near(columns, member, weights, weights.cumsum(1), nearest, torch.zeros_like(nearest, dtype=torch.bool))
 
 
 def _weights(squared: Tensor, nearest: Tensor, rule: Rule) -> Tensor:

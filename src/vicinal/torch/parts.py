@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -23,7 +23,10 @@ FORMAT = 1
 
 
 class Part(nn.Module):
-    """A step from a network's outputs to sets."""
+    """A step from a network's outputs to sets; its annotations say of which numbers, arrays and parts it is made."""
+
+    derived: ClassVar[tuple[str, ...]] = ()
+    """Arrays that follow from the others, and are not kept."""
 
     def __init__(self, **fields: Number | Tensor | Part) -> None:
         super().__init__()
@@ -45,10 +48,14 @@ class Part(nn.Module):
         super()._apply(moved, recurse)
         return self
 
+    def check(self) -> None:
+        """Refuse fields that do not go together, with `ValueError`; a state dict may hold anything."""
+
     def described(self) -> dict[str, Any]:
-        """Return name, numbers and parts, without arrays."""
+        """Return name, numbers and parts, and of arrays their types."""
         parts = {name: part.described() for name, part in self.named_children() if isinstance(part, Part)}
-        arrays = [name for name in self._buffers if name not in self._non_persistent_buffers_set]
+        arrays = {name: str(one.dtype) for name, one in self._buffers.items() if one is not None}
+        arrays = {name: dtype for name, dtype in arrays.items() if name not in self.derived}
         return {"name": type(self).__name__, "numbers": self.numbers, "arrays": arrays, "parts": parts}
 
     def extra_repr(self) -> str:
@@ -79,13 +86,48 @@ def from_text(text: Tensor) -> dict[str, Any]:
 def restored(description: Any, state: Mapping[str, Tensor], prefix: str, known: Mapping[str, type[Part]]) -> Part:
     """Return a part from its description and the arrays of a state dict whose names begin with `prefix`."""
     try:
-        name, numbers = description["name"], dict(description["numbers"])
-        arrays = {key: state[f"{prefix}{key}"].detach().clone() for key in description["arrays"]}
-        parts = {key: restored(inner, state, f"{prefix}{key}.", known) for key, inner in description["parts"].items()}
-        kind = known[name]
-        if not all(value is None or isinstance(value, (int, float, str)) for value in numbers.values()):
-            raise TypeError("a number is none")  # noqa: TRY301
-        return kind(**numbers, **arrays, **parts)
-    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        kind = known[description["name"]]
+        fields: dict[str, Any] = dict(description["numbers"])
+        for key, dtype in description["arrays"].items():
+            found = state[f"{prefix}{key}"].detach().clone()
+            require(str(found.dtype) == dtype, f"{key} in {dtype}, not {found.dtype}: a state dict must not be cast")
+            fields[key] = found
+        for key, inner in description["parts"].items():
+            fields[key] = restored(inner, state, f"{prefix}{key}.", known)
+        _check_fields(kind, fields)
+        part = kind(**fields)
+        part.check()
+    except CorruptArtifact:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, IndexError) as error:
         msg = f"the state dict is damaged: its calibration lacks or does not know {error}."
         raise CorruptArtifact(msg) from error
+    return part
+
+
+def require(holds: bool, what: str) -> None:  # noqa: FBT001
+    """Raise `ValueError` that says what is lacking."""
+    if not holds:
+        raise ValueError(what)
+
+
+def _check_fields(kind: type[Part], fields: Mapping[str, Any]) -> None:
+    """Refuse fields that a part does not have, lacks, or has of another type."""
+    hints = {
+        name: hint
+        for name, hint in get_type_hints(kind).items()
+        if name not in (*kind.derived, *get_type_hints(nn.Module)) and get_origin(hint) is not ClassVar
+    }
+    hints.pop("numbers", None)
+    if issubclass(kind, Free):
+        require(all(isinstance(value, Part) for value in fields.values()), f"the parts of {kind.__name__}")
+        return
+    require(set(fields) == set(hints), f"the fields {sorted(hints)} of {kind.__name__}, not {sorted(fields)}")
+    for name, value in fields.items():
+        allowed = get_args(hints[name]) or (hints[name],)
+        fits = type(value) in allowed or (isinstance(value, (Tensor, Part)) and isinstance(value, allowed))
+        require(fits or (float in allowed and type(value) is int), f"{kind.__name__}.{name}, not {value!r:.40}")
+
+
+class Free(Part):
+    """A part that is made of any number of other parts."""

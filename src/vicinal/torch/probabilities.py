@@ -9,7 +9,7 @@ from vicinal.probabilities.temperature import SMALLEST_PROBABILITY
 from vicinal.torch.maps import Map, at_least_single
 from vicinal.torch.methods import Reference
 from vicinal.torch.neighborhoods import Near
-from vicinal.torch.parts import Part
+from vicinal.torch.parts import Part, require
 
 EQUAL, COARSELY_EQUAL = 2.0**-40, 2.0**-20
 """Scores of probabilities that differ by less are the same; the second where float32 distances enter them."""
@@ -62,7 +62,14 @@ class Votes(Probabilities):
     @property
     def equal(self) -> float:
         """How far scores may differ between devices."""
-        return COARSELY_EQUAL if self.voters.rows.dtype == torch.float32 else EQUAL
+        rows = self.voters.rows
+        return COARSELY_EQUAL if rows.dtype == torch.float32 and rows.device.type != "cpu" else EQUAL
+
+    def check(self) -> None:
+        """Refuse labels of other rows than vote, and numbers out of their range."""
+        require(self.labels.shape == (self.voters.n,) and self.labels.dtype == torch.int64, "a label for each voter")
+        require(bool((self.labels >= 0).all()), "labels from 0")
+        require(self.temperature > 0 and self.weight >= 0 and self.smoothing > 0, "numbers of votes")
 
     def forward(self, outputs: Tensor, representations: Tensor | None, *, listed: bool) -> Tensor:
         """Return the blended probabilities, (q, classes)."""

@@ -8,8 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vicinal.errors import ModelFailed, VicinalError
+from vicinal.errors import InvalidValue, ModelFailed, VicinalError
 from vicinal.torch.layers import Representations, called, logits_of
+
+SURE = 8
+"""Rows that sum to one and are no probabilities: as many as this are not met by chance."""
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -51,6 +54,18 @@ def explained(error: Exception, model: nn.Module, inputs: Any) -> str:
         return f"the model is in half precision on a CPU, which lacks parts of it; run model.float(). ({said})"
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in given) or type(inputs).__name__
     return f"the model raised on a batch of shape {shapes}: {said}"
+
+
+def check_normalized(outputs: Tensor, tolerance: float, *, normalized: bool) -> None:
+    """Refuse outputs that are said to be probabilities and are none, and logits that surely are probabilities."""
+    proper = (outputs >= 0).all(1) & ((outputs.double().sum(1) - 1.0).abs() <= tolerance)
+    if normalized and not bool(proper.all()):
+        row = int((~proper).nonzero()[0])
+        msg = f"normalized=True says that the network returns probabilities; row {row} of a batch does not sum to one."
+        raise InvalidValue(msg)
+    if not normalized and len(outputs) >= SURE and bool(proper.all()):
+        msg = "the network returns probabilities, not logits: every row sums to one. Pass normalized=True."
+        raise InvalidValue(msg)
 
 
 def first_weight(model: nn.Module) -> Tensor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,17 +22,10 @@ from vicinal.kernels.ranks import Plugged, Rule
 from vicinal.neighbors.base import NeighborSearch
 from vicinal.neighbors.reference import Reference
 from vicinal.torch.blocks import COLUMN_BYTES, DISTANCE_BYTES, MEGABYTES, Cost, over_blocks, rows_at_once, slices
-from vicinal.torch.distances import Arithmetic, Distances, squared_distances, squared_norms, tie_slack
+from vicinal.torch.distances import Arithmetic, Distances, Rows, distances, squared_norms
 from vicinal.torch.joining import KEPT, JoinedRows, joined_counts, joined_sums, joined_thresholds
 from vicinal.torch.neighborhoods import neighborhood
 from vicinal.torch.ranks import effective_sizes, own_ranks, plugged_counts, plugged_thresholds
-
-
-class Held(NamedTuple):
-    """Reference rows on a device."""
-
-    rows: Tensor
-    norms: Tensor
 
 
 @dataclass(frozen=True)
@@ -68,9 +61,8 @@ class TorchSearch(NeighborSearch):
     def arithmetic(self, reference: Reference) -> str:
         """Return what distances are like on this device."""
         held = self._held(reference)
-        return (
-            f"torch {held.rows.dtype} {held.rows.device.type}{' tf32' if self.tf32 else ''}" if reference.width else ""
-        )
+        words = f"torch {held.padded.dtype} {held.padded.device.type}{' tf32' if self.tf32 else ''}"
+        return words if reference.width else ""
 
     def own_ranks(
         self,
@@ -84,8 +76,8 @@ class TorchSearch(NeighborSearch):
     ) -> tuple[Ints, Bools]:
         """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
 
-        def ranked(distances: Distances, tied: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
-            near = neighborhood(distances, rule, listed=listed)
+        def ranked(found: Distances, tied: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
+            near = neighborhood(found, rule, listed=listed)
             return own_ranks(near, tied, rule.own_weight).long(), near.empty
 
         ranks, empty = self._over(reference, rule, queries, own, ranked, [first_tied], progress)
@@ -105,8 +97,8 @@ class TorchSearch(NeighborSearch):
         """Return the largest accepted score of each query at each level (rank, score), (q, levels)."""
         scores, ranks, values = self._sent(plugged.scores, levels[0].astype(np.float64), levels[1])
 
-        def accepted(distances: Distances, *, listed: bool) -> tuple[Tensor]:
-            near = neighborhood(distances, rule, listed=listed)
+        def accepted(found: Distances, *, listed: bool) -> tuple[Tensor]:
+            near = neighborhood(found, rule, listed=listed)
             pairs = zip(ranks, values, strict=True)
             return (torch.stack([plugged_thresholds(near, scores, rule.own_weight, *pair) for pair in pairs], 1),)
 
@@ -118,8 +110,8 @@ class TorchSearch(NeighborSearch):
         """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
         scores, ranks, values = self._sent(plugged.scores, plugged.ranks, plugged.values)
 
-        def counted(distances: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
-            near = neighborhood(distances, rule, listed=listed)
+        def counted(found: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
+            near = neighborhood(found, rule, listed=listed)
             return (plugged_counts(near, scores, rule.own_weight, (ranks, values), some),)
 
         return self._over(reference, rule, queries, None, counted, [candidates], None)[0]
@@ -129,8 +121,8 @@ class TorchSearch(NeighborSearch):
         (known,), own = self._sent(codes), np.arange(reference.n)
         names: list[str] = []
 
-        def summed(distances: Distances, rows: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
-            sums = joined_sums(distances, rule, known, rows, listed=listed)
+        def summed(found: Distances, rows: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
+            sums = joined_sums(found, rule, known, rows, listed=listed)
             names[:] = sums
             return tuple(sums.values())
 
@@ -151,8 +143,8 @@ class TorchSearch(NeighborSearch):
         """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
         rows, (values,) = self._joined(joined), self._sent(distinct)
 
-        def accepted(distances: Distances, *, listed: bool) -> tuple[Tensor]:
-            return (joined_thresholds(distances, rule, rows, values, orders.tolist(), listed=listed)[0],)
+        def accepted(found: Distances, *, listed: bool) -> tuple[Tensor]:
+            return (joined_thresholds(found, rule, rows, values, orders.tolist(), listed=listed)[0],)
 
         cost = Cost.of_joining(rule, reference.n)
         return self._over(reference, rule, queries, None, accepted, [], progress, cost)[0]
@@ -169,8 +161,8 @@ class TorchSearch(NeighborSearch):
         """Return how many rows have a pair below that of each candidate score of a query that joins."""
         rows, (values,) = self._joined(joined), self._sent(distinct)
 
-        def counted(distances: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
-            return (joined_counts(distances, rule, rows, values, some, listed=listed),)
+        def counted(found: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
+            return (joined_counts(found, rule, rows, values, some, listed=listed),)
 
         cost = Cost.of_joining(rule, reference.n)
         return self._over(reference, rule, queries, None, counted, [candidates], None, cost)[0]
@@ -178,8 +170,8 @@ class TorchSearch(NeighborSearch):
     def effective_sizes(self, reference: Reference, rule: Rule, queries: Reals) -> Floats:
         """Return how many equally weighted neighbors those of each query are worth, (q,)."""
 
-        def worth(distances: Distances, *, listed: bool) -> tuple[Tensor]:
-            return (effective_sizes(neighborhood(distances, rule, listed=listed)),)
+        def worth(found: Distances, *, listed: bool) -> tuple[Tensor]:
+            return (effective_sizes(neighborhood(found, rule, listed=listed)),)
 
         return self._over(reference, rule, queries, None, worth, [], None)[0]
 
@@ -189,15 +181,14 @@ class TorchSearch(NeighborSearch):
         """Yield rows, distances and weights of each query's neighbors, and whether its ball was empty."""
         cost = Cost.of(rule, reference.n)
         for block in slices(0, len(queries), rows_at_once(self.megabytes, cost.columns)):
-            distances = self._distances(reference, queries[block], None)
-            near = neighborhood(distances, rule)
-            member = near.weights > 0
+            found = self._distances(reference, queries[block], None)
+            near = neighborhood(found, rule)
             for row in range(len(near.weights)):
-                who = member[row].nonzero()[:, 0]
-                found = distances.squared[row, who].double().sqrt()
-                order = found.argsort(stable=True)
-                share = near.weights[row, who] / near.total[row]
-                far = found[order] if reference.width else torch.full_like(found, math.nan)
+                who = near.member[row].nonzero()[:, 0]
+                length = found.squared[row, who].double().sqrt()
+                order = length.argsort(stable=True)
+                share = near.weights[row, who] / near.weights[row].sum().clamp_min(TINY)
+                far = length[order] if reference.width else torch.full_like(length, math.nan)
                 yield who[order].cpu().numpy(), far.cpu().numpy(), share[order].cpu().numpy(), bool(near.empty[row])
 
     def lists(self, reference: Reference, folds: Ints, n_folds: int, most: int, least: int) -> Lists:
@@ -206,9 +197,9 @@ class TorchSearch(NeighborSearch):
         guess = min(n - 1, max(least, most + most // max(1, n_folds - 1) + 2 * int(math.sqrt(most)) + 8))
         own = np.arange(n)
         for block in slices(0, n, rows_at_once(self.megabytes, (DISTANCE_BYTES + COLUMN_BYTES) * n)):
-            distances = self._distances(reference, reference.rows[block], own[block])
+            found = self._distances(reference, reference.rows[block], own[block])
             while True:
-                values, rows = distances.squared.topk(min(n - 1, guess + 1), dim=1, largest=False, sorted=True)
+                values, rows = found.squared.topk(min(n - 1, guess + 1), dim=1, largest=False, sorted=True)
                 near, who = values.double().cpu().numpy(), rows.int().cpu().numpy()
                 counts = np.empty(len(near), np.int64)
                 enough_listed(who, near, folds, n_folds, most, least, n - 1, counts)
@@ -228,26 +219,26 @@ class TorchSearch(NeighborSearch):
         *sums, keys = self._sent(*(getattr(joined, name) for name in KEPT), joined.keys)
         return JoinedRows.of(dict(zip(KEPT, sums, strict=True)), keys)
 
-    def _held(self, reference: Reference) -> Held:
+    def _held(self, reference: Reference) -> Rows:
         """Return the reference rows on the device; they are sent once, and go when the reference does."""
         key = (str(self.device), self.dtype)
         known = HELD.setdefault(reference, {})
         if key not in known:
-            rows = self._sent(reference.rows[: reference.n])[0]
-            rows = rows if self.dtype is None else rows.to(self.dtype)
-            known[key] = Held(rows, squared_norms(rows))
+            padded = self._sent(reference.rows)[0]
+            padded = padded if self.dtype is None else padded.to(self.dtype)
+            known[key] = Rows(padded, squared_norms(padded[: reference.n]), reference.n)
         return known[key]
 
     def _distances(self, reference: Reference, queries: Reals, own: Ints | None) -> Distances:
         """Return the distances of queries to all rows, infinite to the row that is their own."""
         held = self._held(reference)
-        some = self._sent(queries)[0].to(held.rows.dtype)
-        squared = squared_distances(some, *held, Arithmetic(self.tf32))
+        some = self._sent(queries)[0].to(held.padded.dtype)
+        found = distances(some, held, Arithmetic(self.tf32))
         if own is not None:
             itself = self._sent(own)[0]
             query = (itself >= 0).nonzero()[:, 0]
-            squared[query, itself[query]] = math.inf
-        return Distances(squared, tie_slack(held.rows, same_bits=True))
+            found.squared[query, itself[query]] = math.inf
+        return found
 
     def _over(
         self,
@@ -265,15 +256,18 @@ class TorchSearch(NeighborSearch):
         done = counter(len(queries), progress, "row")
 
         def worked(block: slice, *, listed: bool) -> tuple[Tensor, ...]:
-            distances = self._distances(reference, queries[block], None if own is None else own[block])
-            found = work(distances, *self._sent(*(column[block] for column in columns)), listed=listed)
+            found = self._distances(reference, queries[block], None if own is None else own[block])
+            answers = work(found, *self._sent(*(column[block] for column in columns)), listed=listed)
             done.update(block.stop - block.start)
-            return tuple(one.cpu() for one in found)
+            return tuple(one.cpu() for one in answers)
 
         with torch.inference_mode(), done:
             found = over_blocks(len(queries), each, self.megabytes, worked)
         return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
 
 
-HELD: WeakKeyDictionary[Reference, dict[tuple[str, torch.dtype | None], Held]] = WeakKeyDictionary()
+TINY = float(np.finfo(np.float64).tiny)
+"""The smallest weight to divide by."""
+
+HELD: WeakKeyDictionary[Reference, dict[tuple[str, torch.dtype | None], Rows]] = WeakKeyDictionary()
 """Reference rows that were sent to devices."""

@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._files import replacing
-from vicinal.errors import CannotWrite, ShapeMismatch
+from vicinal.errors import CannotWrite, InvalidLevel, ShapeMismatch
+
+KNOWN = {"logits", "probabilities", "predictions", "lower", "upper", "representations", "labels", "targets"}
+"""Columns that a folder can hold."""
 
 SYNCED = 2**24
 """Bytes after which files are written to the disk itself."""
@@ -82,7 +85,7 @@ class InFiles(Columns):
             # Little by little: at the end, a disk that has to take all at once would be waited for.
             for file in self.files.values():
                 file.flush()
-                os.fdatasync(file.fileno())
+                getattr(os, "fdatasync", os.fsync)(file.fileno())
             self.unsynced = 0
 
     def finish(self) -> None:
@@ -111,6 +114,8 @@ def columns(store: str | Path | None) -> Iterator[Columns]:
     if store is None:
         yield InMemory()
         return
+    if not isinstance(store, (str, Path)):
+        raise InvalidLevel("store", store, "a folder, or None to collect in memory")
     folder = Path(store).expanduser()
     if folder.exists() and not folder.is_dir():
         msg = f"store must be a folder; {store} is a file."
@@ -119,3 +124,6 @@ def columns(store: str | Path | None) -> Iterator[Columns]:
         found = InFiles(folder, stack)
         yield found
         found.finish()
+    # What another run left would be taken for these rows.
+    for name in KNOWN - set(found.files):
+        (folder / f"{name}.npy").unlink(missing_ok=True)

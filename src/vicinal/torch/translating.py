@@ -65,9 +65,10 @@ def reference_part(
     reference: NumpyReference, rule: Rule, representation: object, *, dtype: torch.dtype | None, tf32: bool
 ) -> methods.Reference:
     """Return rows that can be neighbors on tensors."""
-    rows = tensor(reference.rows[: reference.n])
+    rows = tensor(reference.rows)
     return methods.Reference(
         rows=rows if dtype is None else rows.to(dtype),
+        n=int(reference.n),
         n_neighbors=int(rule.n_neighbors),
         radius2=float(rule.radius2),
         bandwidth=None if math.isinf(rule.bandwidth) else float(rule.bandwidth),

@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vicinal.errors import InvalidValue
 from vicinal.hashing import id_words
+from vicinal.outputs import as_row_ids
 
 WORD = 0xFFFFFFFF
 """The lowest 32 bits."""
@@ -45,9 +47,14 @@ def value_words(values: Tensor) -> Tensor:
 def row_id_words(row_ids: Tensor | Sequence[int] | Sequence[str], device: torch.device) -> Tensor:
     """Return two words for each row id, a whole number or a text, (n, 2)."""
     if isinstance(row_ids, Tensor):
+        whole = row_ids.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+        if row_ids.ndim != 1 or not whole:
+            msg = f"row_ids must be one whole number or text for each row; got {row_ids.dtype} {tuple(row_ids.shape)}."
+            raise InvalidValue(msg)
         numbers = row_ids.to(device).long()
         return torch.stack([numbers & WORD, (numbers >> 32) & WORD], 1)
-    return torch.from_numpy(id_words(np.asarray(row_ids)).astype(np.int64)).to(device)
+    names = as_row_ids(row_ids, len(row_ids), "the batch")
+    return torch.from_numpy(id_words(names).astype(np.int64)).to(device)
 
 
 def _shifted(word: Tensor, by: int) -> Tensor:
