@@ -97,6 +97,11 @@ class Thresholds(Part):
         return self.scores
 
     @property
+    def traceable(self) -> bool:
+        """Whether it does the same whatever the values are, so that it can be a graph."""
+        return True
+
+    @property
     def cost(self) -> Cost:
         """What a row takes of memory."""
         return Cost(0, 0)
@@ -183,6 +188,11 @@ class JoinedThresholds(LocalThresholds):
     by_key: Tensor
     sorted_keys: Tensor
 
+    @property
+    def traceable(self) -> bool:
+        """Which rows change is found as it goes."""
+        return False
+
     def check(self) -> None:
         """Refuse sums of other rows."""
         super().check()
@@ -215,16 +225,6 @@ class JoinedThresholds(LocalThresholds):
                 "SplitReference(), which is exact too, or with LeaveOneOut() or Split()."
             )
             raise Incompatible(msg)
-        if torch.compiler.is_compiling():
-            return self._uncompiled(representations, listed=listed)
-        return self._joined(representations, listed=listed)
-
-    def _uncompiled(self, representations: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
-        # Not as a decorator: that would import the compiler with this file.
-        found: tuple[Tensor, Tensor] = torch.compiler.disable(self._joined)(representations, listed=listed)
-        return found
-
-    def _joined(self, representations: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
         joined = JoinedRows(*(getattr(self, name) for name in JoinedRows._fields))
         distances = self.reference.distances(representations)
         rule, orders = self.reference.rule, [self.order]

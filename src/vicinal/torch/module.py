@@ -242,24 +242,32 @@ class ConformalModule(nn.Module):
 
     def _answer(self, logits: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any) -> ConformalSets:
         """Return sets, block by block of as many rows as fit the memory; a graph takes all rows at once."""
-        conformal = self._held()
+        conformal, outputs = self._held(), logits.detach()
         with torch.no_grad():
-            outputs = logits.detach()
             _check_shapes(conformal, outputs, rows)
             if not torch.compiler.is_compiling():
-                _check_values(conformal, outputs, rows)
-            given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
-            if torch.compiler.is_compiling():
-                mask, thresholds = conformal(outputs, rows, given)
+                mask, thresholds = self._in_blocks(outputs, rows, uniforms, row_ids)
+            elif conformal.thresholds.traceable or torch.compiler.is_exporting():
+                mask, thresholds = conformal(outputs, rows, _chosen_uniforms(conformal, outputs, uniforms, row_ids))
             else:
-
-                def answer(block: slice, *, listed: bool) -> tuple[Tensor, Tensor]:
-                    tables = (None if one is None else one[block] for one in (outputs, rows, given))
-                    return conformal(*tables, listed=listed)  # type: ignore[no-any-return]
-
-                found = over_blocks(len(outputs), conformal.cost, self.megabytes, answer)
-                mask, thresholds = (torch.cat(parts) for parts in zip(*found, strict=True))
+                # The network is compiled, its calibration not. Said here: a decorator would import the compiler.
+                mask, thresholds = torch.compiler.disable(self._in_blocks)(outputs, rows, uniforms, row_ids)
             return ConformalSets(mask, mask.sum(1), thresholds, logits)
+
+    def _in_blocks(
+        self, outputs: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any
+    ) -> tuple[Tensor, Tensor]:
+        conformal = self._held()
+        _check_values(conformal, outputs, rows)
+        given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
+
+        def answer(block: slice, *, listed: bool) -> tuple[Tensor, Tensor]:
+            tables = (None if one is None else one[block] for one in (outputs, rows, given))
+            return conformal(*tables, listed=listed)  # type: ignore[no-any-return]
+
+        found = over_blocks(len(outputs), conformal.cost, self.megabytes, answer)
+        mask, thresholds = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return mask, thresholds
 
 
 def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | None, row_ids: Any) -> Tensor | None:
