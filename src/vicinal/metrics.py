@@ -91,7 +91,8 @@ def evaluate(
     (1.0, 1.5)
     """
     if not isinstance(regions, (PredictionSets, PredictionIntervals)):
-        msg = f"evaluate needs the sets or intervals that predict returns; got {type(regions).__name__}."
+        hint = " Use module.predict(batch)." if type(regions).__name__ == "ConformalSets" else ""
+        msg = f"evaluate needs the sets or intervals that predict returns; got {type(regions).__name__}.{hint}"
         raise Incompatible(msg)
     if len(regions) == 0:
         msg = "evaluate needs at least one row; got none."

@@ -151,6 +151,10 @@ class ClassificationOutputs(ModelOutputs):
     probabilities: Reals | None  # (n, classes)
     class_names: tuple[str, ...] | None
 
+    def __repr__(self) -> str:
+        kind = "probabilities" if self.logits is None else "logits"
+        return f"ClassificationOutputs({_table(self.given)} {kind}{_table_of(self.representations)})"
+
     @property
     def given(self) -> Reals:
         """The array the model gave, (n, classes)."""
@@ -176,10 +180,23 @@ class RegressionOutputs(ModelOutputs):
     lower: Floats | None  # (n,)
     upper: Floats | None  # (n,)
 
+    def __repr__(self) -> str:
+        names = ("predictions", "scales", "lower", "upper")
+        held = ", ".join(name for name in names if getattr(self, name) is not None)
+        return f"RegressionOutputs({len(self)} rows of {held}{_table_of(self.representations)})"
+
     def __len__(self) -> int:
         column = self.lower if self.predictions is None else self.predictions
         assert column is not None  # noqa: S101  one of the two is always there, by construction
         return len(column)
+
+
+def _table(array: Reals) -> str:
+    return f"{array.shape[0]} x {array.shape[1]} {array.dtype}"
+
+
+def _table_of(representations: Reals | None) -> str:
+    return "" if representations is None else f", {_table(representations)} representations"
 
 
 class Companions(TypedDict):

@@ -381,7 +381,8 @@ class IntervalPredictor(Predictor):
 def check_outputs(outputs: ModelOutputs) -> None:
     """Refuse anything but outputs of a model."""
     if not isinstance(outputs, ModelOutputs):
-        msg = f"this needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
+        hint = " collect returns a pair: outputs, targets = collect(...)." if isinstance(outputs, tuple) else ""
+        msg = f"this needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}.{hint}"
         raise Incompatible(msg)
 
 

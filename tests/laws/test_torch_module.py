@@ -314,15 +314,15 @@ def test_layers_of_every_kind_make_the_journey(tmp_path):
         fresh = ConformalModule(Given(3)) if again is None else ConformalModule(Given(3), layer=again)
         fresh.load_state_dict(load_file(tmp_path / "state.safetensors"))
         assert torch.equal(fresh(batch).mask, expected)
+    with pytest.raises(vc.Incompatible, match="a function"):
+        ConformalModule(Given(3)).load_state_dict(module.state_dict())
     split = ConformalModule(network, vc.calibrate(cal, labels, 0.8, method=vc.Split()), layer=None)
     fresh = ConformalModule(Given(3))
     fresh.load_state_dict(split.state_dict())
     assert torch.equal(fresh(batch).mask, split(batch).mask)
     with torch.device("meta"):
-        empty = ConformalModule(Given(3))
+        empty = ConformalModule(Given(3), layer=by_hand)
     empty.load_state_dict(module.at(0.8).state_dict(), assign=True)
-    empty._layer = (by_hand,)
-    empty._tap()
     assert torch.equal(empty(batch).mask, expected)
 
 

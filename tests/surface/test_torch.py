@@ -12,6 +12,7 @@ import pytest
 import vicinal as vc
 from tests.instances import classification_rows
 from tests.networks import DEVICES, Answer, Given, Images, given, images, torch
+from vicinal.tables.opening import open_table
 from vicinal.torch import ConformalModule, collect
 
 nn = torch.nn
@@ -186,6 +187,31 @@ def test_loaders_without_a_length_and_compiled_networks():
     np.testing.assert_allclose(found.logits, same.logits, rtol=1e-4, atol=1e-5)
 
 
+def test_rows_without_targets_and_names_of_classes(tmp_path):
+    network = Images()
+    outputs, none = collect(network, [ROWS], unpack=lambda batch: (batch, None), store=tmp_path)
+    assert (len(outputs), len(none)) == (40, 0)
+    collect(network, loader(), store=tmp_path, class_names=list("abcde"))
+    rows = open_table([str(tmp_path)])
+    assert (rows.class_names, "labels" in rows.columns) == (list("abcde"), True)
+
+
+def test_sets_in_memory_are_for_all_that_takes_them():
+    predictor, outputs = wrapped()
+    network, batch = given(outputs)
+    network.dropout = network.avgpool = nn.Dropout()  # which does nothing, since it runs in evaluation mode
+    network.train()
+    module, expected = ConformalModule(network, predictor), predictor.predict(outputs)
+    network.train()
+    found = module.predict(batch)
+    assert network.training
+    np.testing.assert_array_equal(found.members, expected.members)
+    np.testing.assert_allclose(found.confidences, expected.confidences)
+    assert vc.evaluate(found, np.arange(100) % 5) == vc.evaluate(expected, np.arange(100) % 5)
+    with pytest.raises(vc.Incompatible, match=r"module\.predict"):
+        vc.evaluate(module(batch), np.arange(100) % 5)
+
+
 def test_a_regression_is_one_number_a_row():
     network = nn.Sequential(nn.Flatten(), nn.Linear(108, 4), nn.ReLU(), nn.Linear(4, 1))
     rows, _ = images(60)
@@ -269,6 +295,7 @@ def shifted():
 
 PROBLEMS = {
     "layer": (Images, loader, {"layer": "avgpol"}, vc.Incompatible, "'avgpool'"),
+    "default": (lambda: nn.Sequential(nn.Flatten()), loader, {}, vc.Incompatible, "the default"),
     "last layers": (Images, loader, {"layer": "transformer"}, vc.Incompatible, "'head'"),
     "end of a name": (lambda: Wrapped(RETURNED["list"]), loader, {}, vc.Incompatible, r"'inner\.avgpool'"),
     "no layer": (Images, loader, {"layer": 3}, vc.Incompatible, "layer must be"),
@@ -333,6 +360,11 @@ def test_what_is_wrong_with_a_module_is_said():
         "dtype": lambda: ConformalModule(network, predictor, dtype=torch.int64),
         "the batch is torch.float32": lambda: ConformalModule(Images().double(), predictor, layer="head")(ROWS),
         "IndexError": lambda: module(torch.zeros(())),
+        "torch.from_numpy": lambda: module(batch.numpy()),
+        "without targets": lambda: module((batch, batch)),
+        r"x\[None\]": lambda: ConformalModule(
+            nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 5)).double(), predictor, layer="0"
+        )(batch[0, :3]),
         "to one": lambda: ConformalModule(network, predictor, normalized=True)(batch),
         "5 logits a row, as": lambda: torch.export.export(module, (batch[:, :-1],)),
         "row_ids must": lambda: randomized(batch, row_ids=torch.rand(100)),

@@ -9,11 +9,15 @@ from vicinal.errors import InvalidFile
 from vicinal.tables.base import Table
 from vicinal.tables.files import EXPECTED, KNOWN, STANDARD_INPUT, check_file, reading, shown
 
+NAMED = (*KNOWN, "class_names")
+"""Names of .npy files that say what they hold."""
+
 
 def open_table(sources: Sequence[str]) -> Table:
     """Open a .npz, .parquet or .jsonl file, "-" for JSON lines from standard input, or several name=file.npy.
 
-    A file that is called as its column, such as logits.npy, needs no name before it.
+    A file that is called as its column, such as logits.npy, needs no name before it; a folder stands for all such files
+    in it.
 
     Examples
     --------
@@ -24,9 +28,17 @@ def open_table(sources: Sequence[str]) -> Table:
     if isinstance(sources, str) or not sources:
         msg = f"expected {EXPECTED}; got {sources!r}."
         raise InvalidFile(msg)
+    if len(sources) == 1 and Path(sources[0]).expanduser().is_dir():
+        sources = _in_folder(sources[0])
     if len(sources) == 1 and (sources[0] == STANDARD_INPUT or _suffix(sources[0]) != ".npy"):
         return _open_one(sources[0])
     return _open_arrays(sources)
+
+
+def _in_folder(source: str) -> Sequence[str]:
+    """Return the .npy files of a folder that are called as columns; the folder itself where there are none."""
+    found = [str(path) for path in sorted(Path(source).expanduser().glob("*.npy")) if path.stem in NAMED]
+    return found or [source]
 
 
 def _suffix(source: str) -> str:
@@ -59,7 +71,7 @@ def _open_arrays(sources: Sequence[str]) -> Table:
     files: dict[str, str] = {}
     for source in sources:
         name, equals, file = source.partition("=")
-        if not equals and Path(source).stem in KNOWN:
+        if not equals and Path(source).stem in NAMED:
             name, equals, file = Path(source).stem, "=", source
         if _suffix(source) != ".npy":
             msg = f"several sources must each be name=file.npy; got {shown(source)}. Give one file alone otherwise."

@@ -102,8 +102,10 @@ def sent(value: Any, device: torch.device) -> Any:
     return value
 
 
-def target_column(targets: Any, n_rows: int) -> NDArray[Any]:
-    """Return a copy of the targets of a batch: one number for each of its rows, (n_rows,)."""
+def target_column(targets: Any, n_rows: int) -> NDArray[Any] | None:
+    """Return a copy of the targets of a batch: one number for each of its rows, (n_rows,); None where it has none."""
+    if targets is None:
+        return None
     try:
         if isinstance(targets, Tensor):
             targets = targets.detach().double() if targets.is_floating_point() else targets.detach()

@@ -87,11 +87,12 @@ def collect(
     `layer` is a layer's name, a layer, or a function of the inputs, whose activations are the representations: averaged
     over height and width where they have four axes, flattened otherwise; None collects none. Batches are pairs (inputs,
     targets), or dicts with the targets under "labels", "label", "targets", "target" or "y"; for others, `unpack` makes
-    a pair of a batch. The network may return a tensor, a tuple, a dict or an object with `.logits`. With `kind` set to
-    `RegressionOutputs`, it returns one number a row, or a lower and an upper quantile. `device` is where it runs, by
-    default where it is; `dtype` runs it in autocast of torch.float16 or torch.bfloat16; `store` is a folder to write
-    .npy files to instead of memory. `normalized` says that the network returns probabilities. The bar shows on a
-    terminal only. Modes, hooks and devices are put back whatever happens.
+    a pair of a batch, or (inputs, None) of rows without targets: the targets returned are then empty. The network may
+    return a tensor, a tuple, a dict or an object with `.logits`. With `kind` set to `RegressionOutputs`, it returns one
+    number a row, or a lower and an upper quantile. `device` is where it runs, by default where it is; `dtype` runs it
+    in autocast of torch.float16 or torch.bfloat16; `store` is a folder to write .npy files to instead of memory.
+    `normalized` says that the network returns probabilities. The bar shows on a terminal only. Modes, hooks and devices
+    are put back whatever happens.
 
     Examples
     --------
@@ -119,7 +120,8 @@ def collect(
         for inputs, targets in bar(batches(loader, model, unpack), _length(loader), "collect", "batch", shown=progress):
             outputs, rows = ran(model, sent(inputs, place), source)
             if outputs.ndim == 0 or outputs.shape[0] > 0:
-                arriving.send(Batch(outputs, rows, target_column(targets, outputs.shape[0] if outputs.ndim else 1)))
+                known = target_column(targets, outputs.shape[0] if outputs.ndim else 1)
+                arriving.send(Batch(outputs, rows, known))
         arriving.finish()
         if found.n_rows == 0:
             msg = "the loader gave no rows."
@@ -140,7 +142,7 @@ class Batch(NamedTuple):
 
     outputs: Tensor
     rows: Tensor | None
-    targets: NDArray[Any]
+    targets: NDArray[Any] | None
 
 
 @dataclass(frozen=True)
@@ -201,22 +203,20 @@ class Arriving:
         given, expected = outputs.numpy().reshape(len(outputs), -1), self.expected
         if expected.kind is RegressionOutputs:
             self._check_finite("outputs", given)
-            self._check_finite("targets", batch.targets)
-            return {**_predicted(given), **self._rows(rows), "targets": batch.targets.astype(np.float64)}
+            return {**_predicted(given), **self._rows(rows), **self._values(batch.targets)}
         name = "probabilities" if expected.normalized else "logits"
         self._check_finite(name, given)
         if given.shape[1] == 1:
             msg = (
                 "the model returns one number a row. For a regression pass kind=vc.RegressionOutputs; a classifier of "
-                "two classes must return two logits, such as torch.stack([-z, z], 1) / 2."
+                "two classes must return two logits: of one, z, they are torch.stack([-z, z], 1).reshape(-1, 2) / 2."
             )
             raise ShapeMismatch(msg)
         check_classes(given, name)
         if self.columns.n_rows == 0:
-            as_class_names(expected.class_names, given.shape[1])
+            self.columns.label(as_class_names(expected.class_names, given.shape[1]))
             check_normalized(outputs, PROPER[batch.outputs.dtype.itemsize], normalized=expected.normalized)
-        self._check_labels(batch.targets, given.shape[1])
-        return {name: given, **self._rows(rows), "labels": batch.targets.astype(np.int64)}
+        return {name: given, **self._rows(rows), **self._labels(batch.targets, given.shape[1])}
 
     def _rows(self, rows: Tensor | None) -> dict[str, NDArray[Any]]:
         if rows is None:
@@ -231,7 +231,15 @@ class Arriving:
             msg = f"{name} must be finite; row {row} of the loader holds NaN or an infinity. Look at that input."
             raise InvalidValue(msg)
 
-    def _check_labels(self, labels: NDArray[Any], n_classes: int) -> None:
+    def _values(self, targets: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
+        if targets is None:
+            return {}
+        self._check_finite("targets", targets)
+        return {"targets": targets.astype(np.float64)}
+
+    def _labels(self, labels: NDArray[Any] | None, n_classes: int) -> dict[str, NDArray[Any]]:
+        if labels is None:
+            return {}
         bad = ~((labels >= 0) & (labels < n_classes) & (labels == np.floor(labels)))
         if bad.any():
             place = int(np.argmax(bad))
@@ -240,6 +248,7 @@ class Arriving:
                 f"loader has {labels[place]}."
             )
             raise InvalidValue(msg)
+        return {"labels": labels.astype(np.int64)}
 
 
 def _predicted(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
@@ -315,11 +324,11 @@ def _outputs(
 ) -> tuple[ModelOutputs, NDArray[Any]]:
     """Return what was collected; every row of it was checked as it came."""
     rows = found.column("representations") if "representations" in found.like else None
-    if "targets" in found.like:
+    if "logits" not in found.like and "probabilities" not in found.like:
         names = ("predictions", "lower", "upper")
         columns = {name: found.column(name) if name in found.like else None for name in names}
         values = RegressionOutputs(**columns, scales=None, representations=rows, row_ids=None, uniforms=None)
-        return values, found.column("targets")
+        return values, found.column("targets") if "targets" in found.like else np.empty(0)
     given = found.column("probabilities" if normalized else "logits")
     outputs = ClassificationOutputs(
         logits=None if normalized else given,
@@ -329,4 +338,4 @@ def _outputs(
         row_ids=None,
         uniforms=None,
     )
-    return outputs, found.column("labels")
+    return outputs, found.column("labels") if "labels" in found.like else np.empty(0, np.int64)

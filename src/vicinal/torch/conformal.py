@@ -75,8 +75,8 @@ class Conformal(Part):
 
     def forward(
         self, outputs: Tensor, representations: Tensor | None, uniforms: Tensor | None, *, listed: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """Return which labels belong, (q, classes), and the threshold of each row, (q,)."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return which labels belong, (q, classes), the threshold of each row, and its largest probability, (q,)."""
         bare = outputs[:, :0] if representations is None else at_least_single(representations)
         rows = self.representation(bare) if self.thresholds.width else bare[:, :0]
         thresholds, gap = self.thresholds(rows, outputs.shape[0], listed=listed)
@@ -85,10 +85,10 @@ class Conformal(Part):
             uniforms = hashed(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
         mask = self.score.members(chances, uniforms.double(), scores.bounds(thresholds, gap, self.probabilities.equal))
         if not torch.compiler.is_compiling():
-            return mask, thresholds
+            return mask, thresholds, chances.amax(1)
         # A graph cannot refuse a row that is not finite, as is done before this is called.
         broken = ~outputs.isfinite().all(1) | ~bare.isfinite().all(1)
-        return scores.everything(mask, thresholds, broken)
+        return (*scores.everything(mask, thresholds, broken), chances.amax(1))
 
 
 PARTS: dict[str, type[Part]] = {

@@ -25,7 +25,10 @@ MOST_BYTES = 2**31 - 2**20
 def write_onnx(module: nn.Module, path: str | Path, batch: Tensor, *, randomized: bool) -> Path:
     """Trace a conformal module on a batch, for any number of rows, and write one ONNX file, whole or not at all."""
     if not isinstance(batch, Tensor):
-        msg = f"an ONNX graph is traced on a batch that is one tensor; got {type(batch).__name__}."
+        msg = (
+            f"an ONNX graph is traced on a batch that is one tensor; got {type(batch).__name__}. Wrap a network of "
+            "several inputs in one that takes a single tensor, and calibrate that."
+        )
         raise Incompatible(msg)
     with needs("onnx", "onnx"), needs("onnxscript", "onnx"):
         import onnx  # noqa: F401

@@ -107,7 +107,7 @@ class Representations:
         if found.shape[0] != n_rows:
             msg = (
                 f"the layer {self._name!r} must give one activation for each of the {n_rows} rows of a batch; "
-                f"got shape {tuple(found.shape)}."
+                f"got shape {tuple(found.shape)}. Has the batch an axis of rows? Of a single one, make x[None]."
             )
             raise ShapeMismatch(msg)
         return found
@@ -137,7 +137,8 @@ def find_layer(model: nn.Module, name: str) -> nn.Module:
     hint = f"Near it are {_quoted(found)}." if found else f"Its last layers are {_quoted(last)}."
     if not layers:
         hint = "It has no layers: give a function of the inputs."
-    msg = f"the model has no layer called {name!r}. {hint} See dict(model.named_modules()) for all."
+    default = " (which is the default: name the layer before your last)" if name == "avgpool" else ""
+    msg = f"the model has no layer called {name!r}{default}. {hint} See dict(model.named_modules()) for all."
     raise Incompatible(msg)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from weakref import finalize
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +23,8 @@ from vicinal.errors import (
     ShapeMismatch,
     UnsupportedArtifact,
 )
-from vicinal.quantiles import Coverage, read_coverage, written_coverage
+from vicinal.quantiles import Coverage, exact_coverage, read_coverage, written_coverage
+from vicinal.regions import PredictionSets
 from vicinal.torch.blocks import MEGABYTES, over_blocks
 from vicinal.torch.conformal import PARTS, Conformal
 from vicinal.torch.facts import Facts
@@ -136,9 +138,20 @@ class ConformalModule(nn.Module):
         A randomized score takes its U from `uniforms` (b,) in [0, 1], or from `row_ids`, which give the same U on every
         device; without either, from the bits of the logits.
         """
-        self._held()
-        logits, rows = ran(self.model, batch, self._source)
+        logits, rows = ran(self.model, batch, self._held_source())
         return self._answer(logits, rows, uniforms, row_ids)
+
+    def predict(
+        self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
+    ) -> PredictionSets:
+        """Return the same sets in memory, with class names where they were given: for `evaluate` and `.labels()`."""
+        logits, rows = ran(self.model, batch, self._held_source())
+        _check_shapes(self.conformal, logits, rows)
+        with torch.no_grad():
+            found = self._in_blocks(logits.detach(), rows, uniforms, row_ids)
+        members, thresholds, confidences = (one.cpu().numpy() for one in found)
+        names, coverage = self.class_names, float(exact_coverage(self.coverage))
+        return PredictionSets(members, thresholds, confidences.astype(np.float64), names, coverage)
 
     def sets_of(
         self,
@@ -188,6 +201,10 @@ class ConformalModule(nn.Module):
             raise Incompatible(msg)
         return self.conformal
 
+    def _held_source(self) -> Representations:
+        self._held()
+        return self._source
+
     def _hold(self, conformal: Conformal, facts: Facts) -> None:
         """Take the parts, write down what they are, and tap the layer."""
         weight = first_weight(self.model)
@@ -195,7 +212,9 @@ class ConformalModule(nn.Module):
         moved = weight is not None and weight.device.type != "meta"
         self.conformal = conformal.to(weight.device) if weight is not None and moved else conformal
         self.conformal.eval()
-        named = {"layer": self.layer if isinstance(self.layer, str) else None}
+        # A function cannot be kept: that there was one is said, so that it is asked for again.
+        function = callable(self.layer) and bool(conformal.widths)
+        named = {"layer": self.layer if isinstance(self.layer, str) else None, "function": function}
         described = {**asdict(facts), **named, "conformal": conformal.described()}
         self.settings = to_text(described).to(self.conformal.output_keys.device)
         self._tap()
@@ -233,6 +252,12 @@ class ConformalModule(nn.Module):
                 raise CorruptArtifact(msg)
             facts, layer = Facts.read(described), described.get("layer")
             facts.check_classes(found.n_classes)
+            if described.get("function") and not callable(self.layer):
+                msg = (
+                    "this calibration took its representations from a function, which a state dict cannot hold: give "
+                    "it again, as in ConformalModule(model, layer=function)."
+                )
+                raise Incompatible(msg)
             layer = self.layer if layer is None else layer
             _check_layer(self.model, layer, found)
             self._layer = (layer,)
@@ -246,28 +271,30 @@ class ConformalModule(nn.Module):
         with torch.no_grad():
             _check_shapes(conformal, outputs, rows)
             if not torch.compiler.is_compiling():
-                mask, thresholds = self._in_blocks(outputs, rows, uniforms, row_ids)
+                mask, thresholds, _ = self._in_blocks(outputs, rows, uniforms, row_ids)
             elif conformal.thresholds.traceable or torch.compiler.is_exporting():
-                mask, thresholds = conformal(outputs, rows, _chosen_uniforms(conformal, outputs, uniforms, row_ids))
+                given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
+                mask, thresholds, _ = conformal(outputs, rows, given)
             else:
                 # The network is compiled, its calibration not. Said here: a decorator would import the compiler.
-                mask, thresholds = torch.compiler.disable(self._in_blocks)(outputs, rows, uniforms, row_ids)
+                mask, thresholds, _ = torch.compiler.disable(self._in_blocks)(outputs, rows, uniforms, row_ids)
             return ConformalSets(mask, mask.sum(1), thresholds, logits)
 
     def _in_blocks(
         self, outputs: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return members, thresholds, and the probability of each row's top label."""
         conformal = self._held()
         _check_values(conformal, outputs, rows)
         given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
 
-        def answer(block: slice, *, listed: bool) -> tuple[Tensor, Tensor]:
+        def answer(block: slice, *, listed: bool) -> tuple[Tensor, Tensor, Tensor]:
             tables = (None if one is None else one[block] for one in (outputs, rows, given))
             return conformal(*tables, listed=listed)  # type: ignore[no-any-return]
 
         found = over_blocks(len(outputs), conformal.cost, self.megabytes, answer)
-        mask, thresholds = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return mask, thresholds
+        mask, thresholds, confidences = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return mask, thresholds, confidences
 
 
 def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | None, row_ids: Any) -> Tensor | None:
@@ -339,14 +366,13 @@ def _check_layer(model: nn.Module, layer: Layer, conformal: Conformal) -> None:
 def _translated(predictor: object, *, normalized: bool, dtype: torch.dtype | None, tf32: bool) -> Conformal:
     """Return the parts of a predictor on tensors; refuse what is no predictor of sets."""
     # Here and not above: the predictor's side of the library needs more than torch and numpy to be imported.
-    from vicinal.predictor import SetPredictor
+    from vicinal.predictor import IntervalPredictor, SetPredictor
     from vicinal.torch.translating import map_part, probability_part, reference_part, score_part, threshold_part
 
     if not isinstance(predictor, SetPredictor):
-        msg = (
-            "predictor must be the SetPredictor of a classifier, made by calibrate or load; got "
-            f"{type(predictor).__name__}. For intervals, give what collect returns to predictor.predict."
-        )
+        hint = " For intervals, give what collect returns to predictor.predict."
+        hint = hint if isinstance(predictor, IntervalPredictor) else ""
+        msg = f"predictor must be a SetPredictor, made by calibrate or load; got {type(predictor).__name__}.{hint}"
         raise Incompatible(msg)
     located = partial(reference_part, dtype=dtype, tf32=tf32)
     return Conformal(

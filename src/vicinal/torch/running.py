@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vicinal.errors import InvalidValue, ModelFailed, VicinalError
+from vicinal.errors import Incompatible, InvalidValue, ModelFailed, VicinalError
 from vicinal.torch.layers import Representations, called, logits_of
 
 SURE = 8
@@ -18,15 +19,27 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def ran(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
-    """Return what a model says of a batch, and the representations of its rows; say what failed where it does."""
+    """Return what a model says of a batch in evaluation mode, and the representations of its rows.
+
+    Say what failed where it does.
+    """
     if torch.compiler.is_compiling():
         return _ran(model, inputs, representations)
+    if isinstance(inputs, np.ndarray):
+        msg = "the batch must be tensors; got a numpy array. Use torch.from_numpy(...)."
+        raise Incompatible(msg)
+    training = [module for module in model.modules() if module.training]
     try:
+        for module in training:
+            module.training = False
         return _ran(model, inputs, representations)
     except VicinalError:
         raise
     except Exception as error:
         raise ModelFailed(explained(error, model, inputs)) from error
+    finally:
+        for module in training:
+            module.training = True
 
 
 def _ran(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
@@ -39,6 +52,8 @@ def _ran(model: nn.Module, inputs: Any, representations: Representations) -> tup
 def explained(error: Exception, model: nn.Module, inputs: Any) -> str:
     """Return a sentence about a model that raised: what its weights and the batch do not agree in, if anything."""
     said = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'without a word'}"
+    if isinstance(error, TypeError) and isinstance(inputs, (tuple, list, Mapping)):
+        return f"a tuple or a dict is taken for the network's arguments; give those it takes, without targets. ({said})"
     weights, given = first_weight(model), list(tensors(inputs))
     floats = [tensor for tensor in given if tensor.is_floating_point()]
     if weights is not None and given and weights.device != given[0].device:
@@ -48,11 +63,12 @@ def explained(error: Exception, model: nn.Module, inputs: Any) -> str:
         )
     if weights is not None and floats and weights.dtype != floats[0].dtype:
         half = weights.dtype in HALVES or floats[0].dtype in HALVES
-        advice = " Half precision: run model.float(), or pass dtype=torch.bfloat16 for autocast." if half else ""
-        return f"the model's weights are {weights.dtype} and the batch is {floats[0].dtype}.{advice} ({said})"
+        advice = " Half precision: run model.float(), or both under torch.autocast." if half else ""
+        kinds = f"the model's weights are {weights.dtype} and the batch is {floats[0].dtype}"
+        return f"{kinds}; convert one of them: batch.to({weights.dtype}).{advice} ({said})"
     if weights is not None and weights.dtype == torch.float16 and weights.device.type == "cpu":
         return f"the model is in half precision on a CPU, which lacks parts of it; run model.float(). ({said})"
-    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in given) or type(inputs).__name__
+    shapes = ", ".join(f"{tuple(tensor.shape)} {tensor.dtype}" for tensor in given) or type(inputs).__name__
     return f"the model raised on a batch of shape {shapes}: {said}"
 
 

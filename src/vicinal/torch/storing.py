@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,8 +16,18 @@ from numpy.typing import NDArray
 from vicinal._files import replacing
 from vicinal.errors import CannotWrite, InvalidLevel, ShapeMismatch
 
-KNOWN = {"logits", "probabilities", "predictions", "lower", "upper", "representations", "labels", "targets"}
-"""Columns that a folder can hold."""
+KNOWN = {
+    "logits",
+    "probabilities",
+    "predictions",
+    "lower",
+    "upper",
+    "representations",
+    "labels",
+    "targets",
+    "class_names",
+}
+"""Files that a folder can hold."""
 
 SYNCED = 2**24
 """Bytes after which files are written to the disk itself."""
@@ -35,7 +45,10 @@ class Columns(ABC):
         for name, array in batch.items():
             shape, dtype = self.like.setdefault(name, (array.shape[1:], array.dtype))
             if array.shape[1:] != shape:
-                msg = f"{name} must have the same shape in every batch: {shape} in the first, {array.shape[1:]} now."
+                msg = (
+                    f"{name} must have the same shape in every batch: {shape} in the first, {array.shape[1:]} now. "
+                    "Where inputs differ in length, take their mean in a function: layer=lambda inputs: ..."
+                )
                 raise ShapeMismatch(msg)
             self.append(name, np.ascontiguousarray(array, dtype=dtype))
         self.n_rows += len(next(iter(batch.values())))
@@ -43,6 +56,10 @@ class Columns(ABC):
     @abstractmethod
     def append(self, name: str, array: NDArray[Any]) -> None:
         """Append rows to a column."""
+
+    @abstractmethod
+    def label(self, class_names: Sequence[str] | None) -> None:
+        """Keep the names of classes where the rows are kept."""
 
     @abstractmethod
     def column(self, name: str) -> NDArray[Any]:
@@ -59,6 +76,9 @@ class InMemory(Columns):
     def append(self, name: str, array: NDArray[Any]) -> None:
         """Append rows to a column."""
         self.pieces.setdefault(name, []).append(array)
+
+    def label(self, class_names: Sequence[str] | None) -> None:
+        """Keep nothing: who collects in memory has the names."""
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column; the batches it came in are let go."""
@@ -88,9 +108,17 @@ class InFiles(Columns):
                 getattr(os, "fdatasync", os.fsync)(file.fileno())
             self.unsynced = 0
 
+    def label(self, class_names: Sequence[str] | None) -> None:
+        """Keep the names of classes in a file beside the rows."""
+        if class_names is not None:
+            self.files["class_names"] = self.stack.enter_context(replacing(self.folder / "class_names.npy"))
+            np.save(self.files["class_names"], np.array(class_names, dtype=np.str_), allow_pickle=False)
+
     def finish(self) -> None:
         """Say in every file how many rows it has."""
         for name, file in self.files.items():
+            if name not in self.like:
+                continue
             file.seek(0)
             # As long as it was without rows: numpy leaves room for the first axis to grow.
             file.write(self._header(name, self.n_rows))

@@ -187,7 +187,7 @@ def neighborhoods(
     judged: Ints,
     judge: Judge,
     advance: Callable[[str], None],
-    search: NeighborSearch,
+    search: NeighborSearch | None = None,
 ) -> list[Neighborhoods]:
     """Return every map, fitted on all rows, with the neighbors of the judged ones; none without representations."""
     if fitting.representations is None:
