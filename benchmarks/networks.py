@@ -289,7 +289,7 @@ def private_megabytes() -> float:
 
 def collect_section(device: torch.device) -> list[str]:
     """Measure the overhead of collect over a bare loop, and its memory."""
-    images, size, width, depth = (100_000, 64, 128, 6) if device.type == "cuda" else (100_000, 8, 32, 2)
+    images, size, width, depth = (100_000, 64, 128, 6) if device.type == "cuda" else (100_000, 12, 32, 2)
     network = Small(width, depth).to(device).eval()
     loader = Images(images, size)
 

@@ -203,7 +203,7 @@ def test_sets_in_memory_are_for_all_that_takes_them():
     network.train()
     module, expected = ConformalModule(network, predictor), predictor.predict(outputs)
     network.train()
-    found = module.predict(batch)
+    found = module.predict({"batch": batch, "labels": np.arange(100) % 5})
     assert network.training
     np.testing.assert_array_equal(found.members, expected.members)
     np.testing.assert_allclose(found.confidences, expected.confidences)

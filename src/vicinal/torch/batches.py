@@ -67,6 +67,12 @@ def unpacked(batch: Any, model: nn.Module) -> tuple[Any, Any]:
     raise Incompatible(msg)
 
 
+def inputs_of(batch: Any, model: nn.Module) -> Any:
+    """Return the inputs of a batch that a network is asked with: a dict may hold targets, which are left out."""
+    labeled = isinstance(batch, Mapping) and len(batch) > 1 and any(name in batch for name in TARGETS)
+    return _from_dict(batch, model)[0] if labeled else batch
+
+
 def _from_dict(batch: Mapping[str, Any], model: nn.Module) -> tuple[Any, Any]:
     key = next((name for name in TARGETS if name in batch), None)
     if key is None:

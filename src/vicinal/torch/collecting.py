@@ -27,7 +27,7 @@ from vicinal.outputs import (
 )
 from vicinal.torch.batches import Unpack, batches, sent, target_column
 from vicinal.torch.layers import Layer, Representations, plain
-from vicinal.torch.running import check_normalized, first_weight, ran
+from vicinal.torch.running import check_normalized, evaluating, first_weight, ran
 from vicinal.torch.storing import Columns, columns
 
 T = TypeVar("T", bound=ModelOutputs)
@@ -156,7 +156,7 @@ class Expected:
 
 @dataclass
 class Arriving:
-    """Batches on their way from the device: a thread checks and keeps them while the network works on others."""
+    """Batches on their way from a GPU: a thread checks and keeps them while the network works on others."""
 
     columns: Columns
     expected: Expected
@@ -186,6 +186,9 @@ class Arriving:
                 event.synchronize()
             self.columns.add(self._checked(outputs, rows, batch))
 
+        if event is None:  # on a CPU a thread would take the cores from the network
+            arrived()
+            return
         self.waiting.append(self.keeper.submit(arrived))
         if len(self.waiting) > ON_THEIR_WAY:
             self.waiting.popleft().result()
@@ -264,20 +267,16 @@ def _predicted(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
 def as_it_was(model: nn.Module, apart: nn.Module | None, place: torch.device) -> Iterator[None]:
     """Put the model, and a layer apart from it, in evaluation mode on a device; modes and device back afterwards."""
     networks = [one for one in (model, apart) if one is not None]
-    modes = [(module, module.training) for network in networks for module in network.modules()]
     homes = [(one, weight.device) for one in networks if (weight := first_weight(one)) is not None]
     away = [(one, home) for one, home in homes if home != place]
-    try:
-        for network in networks:
-            network.eval()
-        for network, _ in away:
-            network.to(place)
-        yield
-    finally:
-        for network, home in away:
-            network.to(home)
-        for module, training in modes:
-            module.training = training
+    with evaluating(*networks):
+        try:
+            for network, _ in away:
+                network.to(place)
+            yield
+        finally:
+            for network, home in away:
+                network.to(home)
 
 
 def _place(model: nn.Module, device: str | torch.device | None) -> torch.device:

@@ -25,13 +25,14 @@ from vicinal.errors import (
 )
 from vicinal.quantiles import Coverage, exact_coverage, read_coverage, written_coverage
 from vicinal.regions import PredictionSets
+from vicinal.torch.batches import inputs_of
 from vicinal.torch.blocks import MEGABYTES, over_blocks
 from vicinal.torch.conformal import PARTS, Conformal
 from vicinal.torch.facts import Facts
 from vicinal.torch.graphs import write_onnx
 from vicinal.torch.layers import Layer, Representations, layer_name, plain
 from vicinal.torch.parts import from_text, restored, to_text
-from vicinal.torch.running import check_normalized, first_weight, ran
+from vicinal.torch.running import check_normalized, evaluating, first_weight, ran
 from vicinal.torch.uniforms import hashed, row_id_words
 
 if TYPE_CHECKING:
@@ -133,19 +134,19 @@ class ConformalModule(nn.Module):
     def forward(
         self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
     ) -> ConformalSets:
-        """Return sets for a batch: a tensor, a tuple of arguments, or a dict of named ones.
+        """Return sets for a batch: a tensor, a tuple of arguments, or a dict of named ones, whose targets are left out.
 
         A randomized score takes its U from `uniforms` (b,) in [0, 1], or from `row_ids`, which give the same U on every
         device; without either, from the bits of the logits.
         """
-        logits, rows = ran(self.model, batch, self._held_source())
+        logits, rows = self._ran(batch)
         return self._answer(logits, rows, uniforms, row_ids)
 
     def predict(
         self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
     ) -> PredictionSets:
         """Return the same sets in memory, with class names where they were given: for `evaluate` and `.labels()`."""
-        logits, rows = ran(self.model, batch, self._held_source())
+        logits, rows = self._ran(batch)
         _check_shapes(self.conformal, logits, rows)
         with torch.no_grad():
             found = self._in_blocks(logits.detach(), rows, uniforms, row_ids)
@@ -201,9 +202,13 @@ class ConformalModule(nn.Module):
             raise Incompatible(msg)
         return self.conformal
 
-    def _held_source(self) -> Representations:
+    def _ran(self, batch: Any) -> tuple[Tensor, Tensor | None]:
+        """Return what the network says of a batch in evaluation mode, and the representations of its rows."""
         self._held()
-        return self._source
+        if torch.compiler.is_compiling():
+            return ran(self.model, inputs_of(batch, self.model), self._source)
+        with evaluating(self.model, self._source.apart):
+            return ran(self.model, inputs_of(batch, self.model), self._source)
 
     def _hold(self, conformal: Conformal, facts: Facts) -> None:
         """Take the parts, write down what they are, and tap the layer."""

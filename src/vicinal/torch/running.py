@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,24 +20,29 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def ran(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
-    """Return what a model says of a batch in evaluation mode, and the representations of its rows.
-
-    Say what failed where it does.
-    """
+    """Return what a model says of a batch, and the representations of its rows; say what failed where it does."""
     if torch.compiler.is_compiling():
         return _ran(model, inputs, representations)
     if isinstance(inputs, np.ndarray):
         msg = "the batch must be tensors; got a numpy array. Use torch.from_numpy(...)."
         raise Incompatible(msg)
-    training = [module for module in model.modules() if module.training]
     try:
-        for module in training:
-            module.training = False
         return _ran(model, inputs, representations)
     except VicinalError:
         raise
     except Exception as error:
         raise ModelFailed(explained(error, model, inputs)) from error
+
+
+@contextmanager
+def evaluating(*networks: nn.Module | None) -> Iterator[None]:
+    """Put networks in evaluation mode, and the mode of every layer back afterwards."""
+    training = [module for network in networks if network is not None for module in network.modules()]
+    training = [module for module in training if module.training]
+    try:
+        for module in training:
+            module.training = False
+        yield
     finally:
         for module in training:
             module.training = True
