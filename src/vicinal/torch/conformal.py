@@ -48,11 +48,6 @@ class Conformal(Part):
             self.register_buffer(name, hash_keys(self.seed or 0, words + 1), persistent=False)
 
     @property
-    def reads_representations(self) -> bool:
-        """Whether the neighborhood or the votes look at representations."""
-        return self.thresholds.width > 0 or isinstance(self.probabilities, probabilities.Votes)
-
-    @property
     def widths(self) -> set[int]:
         """How wide representations must be, for each part that reads them."""
         model, near = self.probabilities, self.thresholds
