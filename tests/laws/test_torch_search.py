@@ -52,10 +52,12 @@ def test_equals_the_exact_search(localizer, method, kind, device):
         vc.calibrate(cal, labels, 0.8, nonconformity=vc.APS(), localizer=localizer, method=method, search=search)
         for search in searches
     )
-    exact = KINDS[kind][1] == np.float64 or KINDS[kind][2]
+    # On a GPU, distances of float32 rows are rounded otherwise.
+    exact = device == "cpu" or KINDS[kind][1] == np.float64 or KINDS[kind][2]
     same = np.mean(one.thresholds(test, [0.5, 0.8, 0.9]) == other.thresholds(test, [0.5, 0.8, 0.9]))
     assert same == 1 if exact else same > 0.99
-    assert np.mean(one.p_values(test) == other.p_values(test)) == 1 if exact else True
+    same = np.mean(one.p_values(test) == other.p_values(test))
+    assert same == 1 if exact else same > 0.9
     np.testing.assert_allclose(one.effective_sizes(test), other.effective_sizes(test), rtol=1e-4)
     assert one.calibration.empty_neighborhoods == other.calibration.empty_neighborhoods
     for a, b in zip(one.neighbors(test[:5]), other.neighbors(test[:5]), strict=True):
