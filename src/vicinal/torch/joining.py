@@ -13,7 +13,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import Rule
 from vicinal.torch.distances import Distances
 from vicinal.torch.neighborhoods import Near, limits, neighborhood
@@ -137,7 +136,7 @@ def counts_below(near: Near, joined: JoinedRows, changed: Changed, code: Tensor)
     """Return how many rows have a pair below that of each query when it has the score of `code`, (q,)."""
     first = torch.searchsorted(joined.codes, code)
     ranks = rank_units(near.below(first), near.total)
-    key = (ranks.long() << CODE_BITS) | code
+    key = pair_keys(ranks, code)
     count = torch.searchsorted(joined.sorted_keys, key)
     unchanged = count - changed.before.gather(1, count[:, None])[:, 0]
     after = torch.where(code[changed.query] < changed.codes, changed.if_below, changed.if_above)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from vicinal.errors import Incompatible
-from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import Rule
 from vicinal.neighbors.reference import TILE, zero_tiles
 from vicinal.torch.blocks import Cost
@@ -17,7 +16,7 @@ from vicinal.torch.distances import Arithmetic, Distances, Rows, distances, squa
 from vicinal.torch.joining import KEPT, JoinedRows, joined_thresholds
 from vicinal.torch.neighborhoods import Near, neighborhood
 from vicinal.torch.parts import Part, require
-from vicinal.torch.ranks import plugged_thresholds, rank_units
+from vicinal.torch.ranks import pair_keys, plugged_thresholds, rank_units
 
 
 class Reference(Part):
@@ -205,7 +204,7 @@ class JoinedThresholds(LocalThresholds):
         codes = 2 * places
         below = self.near_below + self.shell_below
         ranks = rank_units(below, below + (self.near_above + self.shell_above))
-        keys = (ranks.long() << CODE_BITS) | codes
+        keys = pair_keys(ranks, codes)
         for name, tensor in (("distinct", distinct), ("codes", codes)):
             self.register_buffer(name, tensor, persistent=False)
         by_key = keys.argsort()
