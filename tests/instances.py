@@ -27,6 +27,18 @@ LOCALIZERS = [
 ]
 METHODS = [vc.Split(), vc.Exact(), vc.SplitReference(fraction=0.4), vc.LeaveOneOut(), vc.PaperLiteral()]
 SEARCHES = [vc.ExactSearch(), vc.ExactSearch(megabytes=0.01)]
+# Built when asked for: they need an extra.
+INDEXES = {
+    "flat": vc.Flat,
+    "ivf": vc.IVF,
+    "hnsw": lambda: vc.HNSW(links=8, building=20),
+    "lsh": lambda: vc.LSH(bits=64),
+}
+POOR = {
+    "ivf": lambda: vc.IVF(cells=12, probed=1),
+    "hnsw": lambda: vc.HNSW(links=3, building=2, breadth=40),
+    "lsh": lambda: vc.LSH(bits=8, candidates=1),
+}
 
 
 def classification_rows(n: int, seed: int, *, classes: int = 5, width: int = 3, dtype: type = np.float64):

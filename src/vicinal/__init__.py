@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     from vicinal.errors import ModelFailed as ModelFailed
     from vicinal.errors import ShapeMismatch as ShapeMismatch
     from vicinal.errors import TooFewRows as TooFewRows
+    from vicinal.errors import TooLittleMemory as TooLittleMemory
     from vicinal.errors import UnsupportedArtifact as UnsupportedArtifact
     from vicinal.errors import VicinalError as VicinalError
     from vicinal.estimators import NeighborhoodClassifier as NeighborhoodClassifier
     from vicinal.estimators import NeighborhoodRegressor as NeighborhoodRegressor
+    from vicinal.explanations import Explanation as Explanation
     from vicinal.localizers import Ball as Ball
     from vicinal.localizers import Exponential as Exponential
     from vicinal.localizers import Uniform as Uniform
@@ -57,11 +59,15 @@ if TYPE_CHECKING:
     from vicinal.metrics import Evaluation as Evaluation
     from vicinal.metrics import evaluate as evaluate
     from vicinal.naive import naive_sets as naive_sets
+    from vicinal.neighbors import HNSW as HNSW
+    from vicinal.neighbors import IVF as IVF
+    from vicinal.neighbors import LSH as LSH
     from vicinal.neighbors import ExactSearch as ExactSearch
+    from vicinal.neighbors import FaissSearch as FaissSearch
+    from vicinal.neighbors import Flat as Flat
     from vicinal.outputs import ClassificationOutputs as ClassificationOutputs
     from vicinal.outputs import ModelOutputs as ModelOutputs
     from vicinal.outputs import RegressionOutputs as RegressionOutputs
-    from vicinal.predictor import Explanation as Explanation
     from vicinal.predictor import IntervalPredictor as IntervalPredictor
     from vicinal.predictor import SetPredictor as SetPredictor
     from vicinal.probabilities import NeighborVotes as NeighborVotes
@@ -69,6 +75,7 @@ if TYPE_CHECKING:
     from vicinal.regions import PredictionIntervals as PredictionIntervals
     from vicinal.regions import PredictionSets as PredictionSets
     from vicinal.reporting import report as report
+    from vicinal.rolling import roll as roll
     from vicinal.scales import NeighborScales as NeighborScales
     from vicinal.scores import APS as APS
     from vicinal.scores import CQR as CQR
@@ -106,10 +113,14 @@ _HOMES = {
     "Evaluation": "metrics",
     "Exact": "calibration",
     "ExactSearch": "neighbors",
-    "Explanation": "predictor",
+    "Explanation": "explanations",
     "Exponential": "localizers",
+    "FaissSearch": "neighbors",
+    "Flat": "neighbors",
     "Grid": "tuning",
     "Guarantee": "calibration",
+    "HNSW": "neighbors",
+    "IVF": "neighbors",
     "Identity": "maps",
     "Incompatible": "errors",
     "IntervalPredictor": "predictor",
@@ -117,6 +128,7 @@ _HOMES = {
     "InvalidLevel": "errors",
     "InvalidValue": "errors",
     "LAC": "scores",
+    "LSH": "neighbors",
     "LeaveOneOut": "calibration",
     "MeanSize": "tuning",
     "MissingExtra": "errors",
@@ -145,6 +157,7 @@ _HOMES = {
     "Standardize": "maps",
     "TemperatureScaling": "probabilities",
     "TooFewRows": "errors",
+    "TooLittleMemory": "errors",
     "TuningReport": "tuning",
     "Uniform": "localizers",
     "UnitLength": "maps",
@@ -158,6 +171,7 @@ _HOMES = {
     "load_tuning": "artifacts",
     "naive_sets": "naive",
     "report": "reporting",
+    "roll": "rolling",
     "save_tuning": "artifacts",
     "split_rows": "splitting",
     "tune": "tuning",

@@ -23,14 +23,16 @@ def thread_count() -> int:
     return os.cpu_count() or 1
 
 
-def over_chunks(work: Callable[[int, int], object], n_rows: int, row_length: int) -> None:
+def over_chunks(
+    work: Callable[[int, int], object], n_rows: int, row_length: int, most_threads: int | None = None
+) -> None:
     """Call `work(start, stop)` for consecutive chunks of the `n_rows` rows of `row_length` entries, on threads.
 
     The pool lives for one call only: nothing is left behind that a fork could inherit half-alive.
     """
     chunk = even_chunk(n_rows, row_length)
     bounds = [(start, min(start + chunk, n_rows)) for start in range(0, n_rows, chunk)]
-    workers = min(thread_count(), len(bounds))
+    workers = min(most_threads or thread_count(), thread_count(), len(bounds))
     if workers <= 1:
         for start, stop in bounds:
             work(start, stop)

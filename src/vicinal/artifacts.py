@@ -13,9 +13,9 @@ from vicinal.codec.artifact import load as load_document
 from vicinal.codec.artifact import save as save_document
 from vicinal.codec.parts import fits
 from vicinal.codec.tuned import ROLES
-from vicinal.errors import CorruptArtifact, Incompatible, UnsupportedArtifact, VicinalError
+from vicinal.errors import CorruptArtifact, Incompatible, MissingExtra, UnsupportedArtifact, VicinalError
 from vicinal.localizers import Localizer
-from vicinal.neighbors import ExactSearch
+from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.outputs import RowIds, as_class_names
 from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
 from vicinal.quantiles import read_coverage
@@ -105,6 +105,8 @@ def _rightly(
     """Return what a file makes; whatever does not fit in it is damage."""
     try:
         return made()
+    except MissingExtra:
+        raise
     except (VicinalError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
         msg = f"{path} is damaged: {one_line(error)}"
         raise CorruptArtifact(msg) from error
@@ -114,12 +116,17 @@ def _predictor(document: Document, *, anew: bool = True, progress: bool = False)
     """Put parts and calibration together, and hold the promise that is written against the one they make."""
     parts = dict(document.parts)
     expected = {**ROLES, "localizer": Localizer | None, "method": Method}
+    search = parts.pop("search", ExactSearch())  # written where it is approximate
     wrong = next((role for role, hint in expected.items() if role not in parts or not fits(parts[role], hint)), None)
+    if not isinstance(search, NeighborSearch):
+        msg = f"its search is a {type(search).__name__}."
+        raise CorruptArtifact(msg)
     if wrong is not None or set(parts) != set(expected):
         msg = f"a predictor has the parts {sorted(expected)}; {wrong or sorted(parts)} is something else."
         raise CorruptArtifact(msg)
     method: Method = parts["method"]
-    calibration = method.restored(document.arrays, parts["localizer"], ExactSearch())
+    calibration = method.restored(document.arrays, parts["localizer"], search)
+    calibration.restore_search(document.arrays)
     if set(calibration.kept().arrays) != set(document.arrays.arrays):
         msg = f"{type(method).__name__} keeps other arrays than {sorted(document.arrays.arrays)}."
         raise CorruptArtifact(msg)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Ints, as_labels, as_targets
+from vicinal._arrays import Ints
+from vicinal._memory import within
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.fingerprints import fingerprint, row_marks
@@ -23,6 +23,7 @@ from vicinal.scores import ClassificationScore, RegressionScore, Score
 from vicinal.scoring import (
     check_fitted_apart,
     check_other_rows,
+    checked_targets,
     fitting_score,
     mapped_representations,
     no_columns,
@@ -65,6 +66,7 @@ def calibrate(
     representation: RepresentationMap | None = ...,
     method: Method | None = ...,
     search: NeighborSearch | None = ...,
+    memory: float | str | None = ...,
     progress: bool = ...,
 ) -> SetPredictor: ...
 @overload
@@ -79,6 +81,7 @@ def calibrate(
     representation: RepresentationMap | None = ...,
     method: Method | None = ...,
     search: NeighborSearch | None = ...,
+    memory: float | str | None = ...,
     progress: bool = ...,
 ) -> IntervalPredictor: ...
 def calibrate(
@@ -92,6 +95,7 @@ def calibrate(
     representation: RepresentationMap | None = None,
     method: Method | None = None,
     search: NeighborSearch | None = None,
+    memory: float | str | None = None,
     progress: bool = False,
 ) -> SetPredictor | IntervalPredictor:
     """Calibrate on rows that neither the model nor any fitted part has seen.
@@ -100,6 +104,9 @@ def calibrate(
     set aside; whatever of the four parts is None is chosen on it by `tune` (the report is `tuning` of the predictor),
     and the others calibrate. With one, None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what the
     outputs hold), and probabilities and representations as given.
+
+    `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs, which may be memory-mapped,
+    and the predictor itself. Without it: `VICINAL_MEMORY`, or 512 MB.
 
     Examples
     --------
@@ -122,19 +129,21 @@ def calibrate(
     parts = Parts(nonconformity, localizer, probabilities, representation)
     chosen = Exact() if method is None else method
     _check_parts(outputs, parts, chosen)
-    _check_kind("search", search, NeighborSearch, "a search such as ExactSearch(...), or None")
+    _check_kind("search", search, NeighborSearch, "a search such as ExactSearch() or FaissSearch(...), or None")
     how = How(chosen, ExactSearch() if search is None else search, progress=progress)
-    if localizer is None and chosen.local:
-        found = _tuned(outputs, targets, coverage, parts, how)
-    else:
-        _check_apart(outputs, parts)
-        found = _calibrated(outputs, targets, coverage, parts, how)
-    return replace(
-        found,
-        data=fingerprint(outputs, _checked(outputs, targets)),
-        seen=row_marks(outputs),
-        row_ids=chosen.neighbor_ids(outputs),
-    )
+    chosen.check_search(how.search)
+    with within(memory):
+        if localizer is None and chosen.local:
+            found = _tuned(outputs, targets, coverage, parts, how)
+        else:
+            _check_apart(outputs, parts)
+            found = _calibrated(outputs, targets, coverage, parts, how)
+        return replace(
+            found,
+            data=fingerprint(outputs, checked_targets(outputs, targets)),
+            seen=row_marks(outputs),
+            row_ids=chosen.neighbor_ids(outputs),
+        )
 
 
 @dataclass(frozen=True)
@@ -163,7 +172,7 @@ def _tuned(
         _check_apart(outputs, everyone)
         return replace(_calibrated(outputs, targets, coverage, everyone, how), remark=remark)
     _check_apart(outputs, parts)
-    values = _checked(outputs, targets)
+    values = checked_targets(outputs, targets)
     space = Space(
         nonconformity=None if parts.nonconformity is None else [parts.nonconformity],
         probabilities=None if parts.probabilities is None else [parts.probabilities],
@@ -246,13 +255,6 @@ def _check_apart(outputs: ModelOutputs, parts: Parts) -> None:
         check_fitted_apart(outputs, parts.probabilities, parts.probabilities.remembered)
     if isinstance(parts.nonconformity, RegressionScore):
         check_fitted_apart(outputs, parts.nonconformity, parts.nonconformity.remembered)
-
-
-def _checked(outputs: ModelOutputs, targets: ArrayLike) -> np.ndarray:
-    """Return the targets of either task as a checked array, so that rows can be chosen from it."""
-    if isinstance(outputs, ClassificationOutputs):
-        return as_labels(targets, len(outputs), outputs.n_classes, outputs.class_names)
-    return as_targets(targets, len(outputs))
 
 
 def _check_parts(outputs: ModelOutputs, parts: Parts, method: Method) -> None:

@@ -5,6 +5,7 @@ VicinalError
 ├─ ShapeMismatch(ValueError)       two arrays disagree, or one has the wrong number of axes
 ├─ InvalidLevel(ValueError)        a number lies outside its range: coverage, bandwidth, n_neighbors
 ├─ TooFewRows(ValueError)          not enough rows for what was asked; carries `needed`
+├─ TooLittleMemory(ValueError)     the memory that a call may use is less than one block of its work; carries `needed`
 ├─ Incompatible(TypeError)         parts that do not fit each other: a regression score with class probabilities
 ├─ MissingExtra(ImportError)       an optional dependency is absent; names the extra to install
 ├─ MissingFile(FileNotFoundError)  there is no such file
@@ -53,6 +54,17 @@ class TooFewRows(VicinalError, ValueError):
     def __init__(self, message: str, *, rows: int, needed: int) -> None:
         self.rows, self.needed = rows, needed
         super().__init__(message)
+
+
+class TooLittleMemory(VicinalError, ValueError):
+    """The memory that a call may use does not hold the least block of its work; `needed` is what would, in bytes."""
+
+    def __init__(self, given: int, needed: int, what: str, advice: str) -> None:
+        self.given, self.needed = given, needed
+        super().__init__(
+            f"memory must be at least {needed / 1e6:.4g} MB, for {what}; it is {given / 1e6:.4g} MB. "
+            f"Give more (memory=..., or VICINAL_MEMORY), {advice}."
+        )
 
 
 class Incompatible(VicinalError, TypeError):

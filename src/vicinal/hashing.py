@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._arrays import Floats, Reals
+from vicinal._memory import rows_within
 from vicinal._threads import over_chunks
 from vicinal.kernels import rows as kernels
 
@@ -21,7 +22,7 @@ def hashed_values(values: Reals, seed: int) -> Floats:
     if values.dtype == np.float32:
         return hashed(values.view(np.uint32), seed)
     out = np.empty(len(values))
-    step = max(1, 2**22 // values.shape[1])
+    step = rows_within(0.1, 4 * values.shape[1], max(1, 2**22 // values.shape[1]))
     for start in range(0, len(values), step):
         chunk = values[start : start + step].astype(np.float32)
         out[start : start + step] = hashed(chunk.view(np.uint32), seed)

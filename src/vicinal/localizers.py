@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicinal._arrays import Reals, positive, whole_number
+from vicinal._arrays import positive, whole_number
+from vicinal._rows import Readable
 from vicinal.errors import InvalidLevel, TooFewRows
 from vicinal.kernels.ranks import Rule
 from vicinal.neighbors.lists import NeighborLists, downhill
@@ -128,7 +129,7 @@ def nearby(lists: NeighborLists, n_neighbors: int | float, multiple: float) -> L
     return Exponential(n_neighbors, multiple * reach)
 
 
-def likeliest(rows: Reals, loss: Callable[[NeighborLists, Localizer], float]) -> Localizer:
+def likeliest(rows: Readable, loss: Callable[[NeighborLists, Localizer], float]) -> Localizer:
     """Return the neighborhood with the lowest leave-one-out loss on these rows, walking downhill over a grid."""
     counts = [count for count in COUNTS if count <= max(COUNTS[0], len(rows) // 2)]
     lists = NeighborLists.among(rows, counts[-1])

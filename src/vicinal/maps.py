@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Floats, Reals, as_reals, at_least_single, check_finite, check_rows, whole_number
+from vicinal._memory import rows_within
+from vicinal._rows import Readable, ReadRows
 from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.neighbors.reference import row_products
 from vicinal.outputs import ModelOutputs
@@ -145,7 +147,7 @@ class Affine(RepresentationMap):
             raise ShapeMismatch(msg)
         rows = at_least_single(representations)
         out = np.empty((len(rows), len(self.shift if self.axes is None else self.axes)), rows.dtype)
-        step = max(1, CHUNK_ENTRIES // rows.shape[1])
+        step = rows_within(0.1, 4 * 8 * rows.shape[1], max(1, CHUNK_ENTRIES // rows.shape[1]))
         for start in range(0, len(rows), step):
             moved = (rows[start : start + step].astype(np.float64) - self.shift) * self.scale
             out[start : start + step] = moved if self.axes is None else row_products(moved, self.axes)
@@ -268,13 +270,18 @@ def represented(outputs: ModelOutputs, why: str, instead: str = "") -> Reals:
     return outputs.representations
 
 
-def mapped(outputs: ModelOutputs, representation: RepresentationMap | None, why: str, instead: str = "") -> Reals:
-    """Return the representations, mapped where there is a map, (n, d); refuse what is no table of finite numbers."""
+def mapped(outputs: ModelOutputs, representation: RepresentationMap | None, why: str, instead: str = "") -> Readable:
+    """Return the representations, (n, d), mapped as they are read; refuse what is no table of finite numbers."""
     rows = represented(outputs, why, instead)
     if representation is None:
         return rows
+    return ReadRows(rows, made=lambda some: _checked_map(representation, some))
+
+
+def _checked_map(representation: RepresentationMap, rows: Reals) -> Reals:
+    """Return what a map makes of rows; refuse what is no table of finite numbers."""
     found = as_reals(representation.of(rows), "mapped representations", 2)
-    check_rows(len(outputs), found, "mapped representations", "the outputs")
+    check_rows(len(rows), found, "mapped representations", "the outputs")
     if found.shape[1] == 0:
         msg = f"{type(representation).__name__} must leave at least one column; got shape {found.shape}."
         raise ShapeMismatch(msg)

@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
+from vicinal._memory import rows_within, within
+from vicinal._rows import Readable
 from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, Task
 from vicinal.calibration.split import SplitCalibration
 from vicinal.codec.artifact import ArtifactInfo, Document, save
 from vicinal.codec.parts import lossless
 from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch
+from vicinal.explanations import Explanation
 from vicinal.localizers import Localizer
 from vicinal.maps import Chained, RepresentationMap, Rounded
 from vicinal.outputs import (
@@ -28,7 +31,7 @@ from vicinal.outputs import (
     as_regression,
 )
 from vicinal.probabilities import ProbabilityModel, probability_chunks
-from vicinal.probabilities.base import CHUNK_ENTRIES
+from vicinal.probabilities.base import CHUNK_ENTRIES, PROBABILITY_BYTES
 from vicinal.quantiles import Coverage, exact_coverage, written_coverage
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.scores import ClassificationScore, RegressionScore
@@ -42,37 +45,6 @@ from vicinal.scoring import (
     value_scores,
 )
 from vicinal.tuning import TuningReport
-
-
-@dataclass(frozen=True, eq=False)
-class Explanation:
-    """Why one row's threshold is where it is; `str` says it in words."""
-
-    neighbors: Neighbors
-    threshold: float
-    global_threshold: float
-    coverage: float
-
-    @property
-    def effective_size(self) -> float:
-        """Number of equally weighted neighbors that would vary as little."""
-        return self.neighbors.effective_size
-
-    def __str__(self) -> str:
-        side = "below" if self.threshold < self.global_threshold else "above"
-        if self.threshold == self.global_threshold:
-            side = "equal to"
-        levels = f"Threshold {self.threshold:.6g}, {side} the global {self.global_threshold:.6g}"
-        levels += f" at coverage {self.coverage}."
-        if self.threshold == -np.inf:
-            levels += " At -inf only the top label of NeverEmpty belongs."
-        near = self.neighbors
-        if len(near.rows) == 0:
-            return f"No neighbors. {levels}"
-        stand_in = " (its ball was empty: everyone stands in)" if near.everyone else ""
-        nearest = "" if np.isnan(near.distances[0]) else f", the nearest at distance {near.distances[0]:.4g}"
-        count = "1 neighbor" if len(near.rows) == 1 else f"{len(near.rows)} neighbors"
-        return f"{count}{stand_in}{nearest}, worth {self.effective_size:.4g} equally weighted ones. {levels}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,20 +84,27 @@ class Predictor(ABC):
 
     def effective_sizes(self, outputs: ModelOutputs) -> Floats:
         """Return how many equally weighted neighbors those of each row are worth, (n,)."""
-        return self.calibration.effective_sizes(self._representations(outputs))
+        return self.calibration.effective_sizes(self.mapped(outputs))
 
     def thresholds(
         self, outputs: ModelOutputs, coverages: Sequence[Coverage] | None = None, *, progress: bool = False
     ) -> Floats:
         """Return the largest accepted score of each row, (n,); with `coverages`, at each of them, (n, coverages)."""
-        rows = self._representations(outputs)
+        rows = self.mapped(outputs)
         wanted = [self.coverage] if coverages is None else _listed(coverages)
         found = self.calibration.thresholds(rows, wanted, progress="predict" if progress else None)
         return found[:, 0] if coverages is None else found
 
+    def recall(self, outputs: ModelOutputs) -> float:
+        """Return the share of these rows' exact neighbors that the search finds: 1 unless it is approximate.
+
+        Each row is compared with all that can be neighbors: some hundred rows are enough.
+        """
+        return self.calibration.recall(self.mapped(outputs))
+
     def neighbors(self, outputs: ModelOutputs) -> Iterator[Neighbors]:
         """Yield the neighbors of each row, nearest first."""
-        return self.calibration.neighbors(self._representations(outputs))
+        return self.calibration.neighbors(self.mapped(outputs))
 
     def explain(self, outputs: ModelOutputs, row: int = 0) -> Explanation:
         """Return the neighbors of one row with their weights, and its threshold beside the global one."""
@@ -167,6 +146,7 @@ class Predictor(ABC):
                 "probabilities": getattr(kept, "probabilities", None),
                 "representation": kept.representation,
                 "method": kept.method,
+                **({} if kept.calibration.searched_by().exact else {"search": kept.calibration.searched_by()}),
             },
             arrays=kept.calibration.kept(),
             tuning=kept.tuning,
@@ -188,7 +168,7 @@ class Predictor(ABC):
         It is calibrated anew on the rounded rows, so its guarantee holds; rows that lose nothing stay as they are.
         """
         last, rows = Rounded(bits), self.calibration.reference_rows()
-        if rows is None or not self.calibration.width or lossless(rows.representations, np.dtype(f"f{bits // 8}")):
+        if rows is None or not self.calibration.width or lossless(rows.representations[:], np.dtype(f"f{bits // 8}")):
             return self
         if not self.method.ranks_reference:
             msg = (
@@ -197,7 +177,7 @@ class Predictor(ABC):
             )
             raise Incompatible(msg)
         first = () if self.representation is None else (self.representation,)
-        found = replace(rows, representations=last.of(rows.representations))
+        found = replace(rows, representations=last.of(rows.representations[:]))
         return replace(self.recalibrated(found), representation=Chained((*first, last)))
 
     def recalibrated(self, rows: ScoredRows, progress: str | None = None) -> Self:
@@ -209,7 +189,7 @@ class Predictor(ABC):
         """Return what is known of classes."""
         return {}
 
-    def _representations(self, outputs: ModelOutputs) -> Reals:
+    def mapped(self, outputs: ModelOutputs) -> Readable:
         """Return the mapped representations, checked against those of the calibration rows."""
         check_outputs(outputs)
         width = self.calibration.width
@@ -223,6 +203,8 @@ class Predictor(ABC):
 
     def __repr__(self) -> str:
         parts = [f"coverage={self.coverage!s}", repr(self.localizer), f"method={type(self.method).__name__}"]
+        search = self.calibration.searched_by()
+        parts += [] if search.exact else [f"search={search!r}"]
         return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
 
     @property
@@ -256,37 +238,52 @@ class SetPredictor(Predictor):
         """Return number and names of the classes."""
         return {"n_classes": self.n_classes, "class_names": self.class_names}
 
-    def predict(self, outputs: ClassificationOutputs, *, progress: bool = False) -> PredictionSets:
-        """Return the set of labels of each row whose score is at most its threshold."""
-        return self.predict_at(outputs, [self.coverage], progress=progress)[0]
+    def predict(
+        self, outputs: ClassificationOutputs, *, memory: float | str | None = None, progress: bool = False
+    ) -> PredictionSets:
+        """Return the set of labels of each row whose score is at most its threshold.
+
+        `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs and the answer.
+        """
+        return self.predict_at(outputs, [self.coverage], memory=memory, progress=progress)[0]
 
     def predict_at(
-        self, outputs: ClassificationOutputs, coverages: Sequence[Coverage], *, progress: bool = False
+        self,
+        outputs: ClassificationOutputs,
+        coverages: Sequence[Coverage],
+        *,
+        memory: float | str | None = None,
+        progress: bool = False,
     ) -> list[PredictionSets]:
         """Return the sets at each coverage; distances and probabilities are computed once for all."""
-        self._check(outputs)
-        wanted = _listed(coverages)
-        thresholds = self.thresholds(outputs, wanted, progress=progress)
-        uniforms = row_uniforms(outputs, self.nonconformity.seed)
-        members: list[list[Bools]] = [[] for _ in wanted]
-        confidences = np.empty(len(outputs))
-        for start, chunk in probability_chunks(outputs, self.probabilities):
-            rows = slice(start, start + len(chunk))
-            confidences[rows] = row_maxima(chunk)
-            for number, found in enumerate(members):
-                bounds = np.ascontiguousarray(thresholds[rows, number])
-                found.append(self._members(chunk, uniforms[rows], bounds))
-        nobody = np.empty((0, self.n_classes), np.bool_)
-        return [
-            PredictionSets(
-                found[0] if len(found) == 1 else np.concatenate([nobody, *found]),
-                np.ascontiguousarray(thresholds[:, number]),
-                confidences,
-                outputs.class_names or self.class_names,
-                float(exact_coverage(coverage)),
-            )
-            for number, (coverage, found) in enumerate(zip(wanted, members, strict=True))
-        ]
+        with within(memory):
+            self.check_classes(outputs)
+            wanted = _listed(coverages)
+            thresholds = self.thresholds(outputs, wanted, progress=progress)
+            uniforms = row_uniforms(outputs, self.nonconformity.seed)
+            members: list[Bools] = [np.empty((0, self.n_classes), np.bool_) for _ in wanted]
+            confidences = np.empty(len(outputs))
+            for start, chunk in probability_chunks(outputs, self.probabilities):
+                rows = slice(start, start + len(chunk))
+                confidences[rows] = row_maxima(chunk)
+                for number in range(len(wanted)):
+                    found = self._members(chunk, uniforms[rows], np.ascontiguousarray(thresholds[rows, number]))
+                    if len(chunk) == len(outputs):  # all at once: no copy
+                        members[number] = found
+                        continue
+                    if start == 0:
+                        members[number] = np.empty((len(outputs), self.n_classes), np.bool_)
+                    members[number][rows] = found
+            return [
+                PredictionSets(
+                    found,
+                    np.ascontiguousarray(thresholds[:, number]),
+                    confidences,
+                    outputs.class_names or self.class_names,
+                    float(exact_coverage(coverage)),
+                )
+                for number, (coverage, found) in enumerate(zip(wanted, members, strict=True))
+            ]
 
     def _members(self, chunk: Reals, uniforms: Floats, thresholds: Floats) -> Bools:
         found = self.nonconformity.members(chunk, uniforms, thresholds)
@@ -300,13 +297,13 @@ class SetPredictor(Predictor):
 
         A label is in the set where its p-value exceeds (n + 1 - m) / (n + 1); for PaperLiteral, (n - m) / n.
         """
-        classified = self._check(outputs)
+        classified = self.check_classes(outputs)
         if targets is not None:
             labels = as_labels(targets, len(outputs), self.n_classes, classified.class_names or self.class_names)
             scores = label_scores(classified, labels, self.nonconformity, self.probabilities)
-            return self.calibration.p_values(self._representations(outputs), scores[:, None])[:, 0]
+            return self.calibration.p_values(self.mapped(outputs), scores[:, None])[:, 0]
         out = np.empty((len(outputs), self.n_classes))
-        step = max(1, CHUNK_ENTRIES // self.n_classes)
+        step = rows_within(0.25, 2 * PROBABILITY_BYTES * self.n_classes, max(1, CHUNK_ENTRIES // self.n_classes))
         for start in range(0, len(outputs), step):
             some = classified[start : start + step]
             out[start : start + step] = self._p_values_of_all(some)
@@ -314,11 +311,11 @@ class SetPredictor(Predictor):
 
     def _p_values_of_all(self, outputs: ClassificationOutputs) -> Floats:
         """Return the p-value of every label, (n, classes), for rows that fit in memory as float64."""
-        return self.calibration.p_values(self._representations(outputs), self.label_scores(outputs)[1])
+        return self.calibration.p_values(self.mapped(outputs), self.label_scores(outputs)[1])
 
     def label_scores(self, outputs: ClassificationOutputs) -> tuple[Floats, Floats]:
         """Return probability and score of every label, (n, classes) each."""
-        uniforms = row_uniforms(self._check(outputs), self.nonconformity.seed)
+        uniforms = row_uniforms(self.check_classes(outputs), self.nonconformity.seed)
         probabilities = np.empty((len(outputs), self.n_classes))
         scores = np.empty(probabilities.shape)
         for start, chunk in probability_chunks(outputs, self.probabilities):
@@ -327,7 +324,8 @@ class SetPredictor(Predictor):
             probabilities[rows], scores[rows] = chunk, checked_scores(found, chunk.shape, self.nonconformity)
         return probabilities, scores
 
-    def _check(self, outputs: ModelOutputs) -> ClassificationOutputs:
+    def check_classes(self, outputs: ModelOutputs) -> ClassificationOutputs:
+        """Return outputs of the classes that were calibrated on; refuse others."""
         classified = as_classification(outputs)
         if classified.n_classes != self.n_classes:
             msg = f"outputs must have {self.n_classes} classes, as in calibration; got {classified.n_classes}."
@@ -352,22 +350,35 @@ class IntervalPredictor(Predictor):
         """Whether the neighborhood or the score look at representations."""
         return bool(self.calibration.width) or self.nonconformity.reads_representations
 
-    def predict(self, outputs: RegressionOutputs, *, progress: bool = False) -> PredictionIntervals:
-        """Return the interval of each row whose values score at most its threshold."""
-        return self.predict_at(outputs, [self.coverage], progress=progress)[0]
+    def predict(
+        self, outputs: RegressionOutputs, *, memory: float | str | None = None, progress: bool = False
+    ) -> PredictionIntervals:
+        """Return the interval of each row whose values score at most its threshold.
+
+        `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs and the answer.
+        """
+        return self.predict_at(outputs, [self.coverage], memory=memory, progress=progress)[0]
 
     def predict_at(
-        self, outputs: RegressionOutputs, coverages: Sequence[Coverage], *, progress: bool = False
+        self,
+        outputs: RegressionOutputs,
+        coverages: Sequence[Coverage],
+        *,
+        memory: float | str | None = None,
+        progress: bool = False,
     ) -> list[PredictionIntervals]:
         """Return the intervals at each coverage; distances are computed once for all."""
-        self.nonconformity.check(as_regression(outputs))
-        wanted = _listed(coverages)
-        thresholds = np.ascontiguousarray(self.thresholds(outputs, wanted, progress=progress).T)
-        prepared = self.nonconformity.prepared(outputs)
-        return [
-            PredictionIntervals(*self.nonconformity.interval(prepared, bounds), bounds, float(exact_coverage(coverage)))
-            for coverage, bounds in zip(wanted, thresholds, strict=True)
-        ]
+        with within(memory):
+            self.nonconformity.check(as_regression(outputs))
+            wanted = _listed(coverages)
+            thresholds = np.ascontiguousarray(self.thresholds(outputs, wanted, progress=progress).T)
+            prepared = self.nonconformity.prepared(outputs)
+            return [
+                PredictionIntervals(
+                    *self.nonconformity.interval(prepared, bounds), bounds, float(exact_coverage(coverage))
+                )
+                for coverage, bounds in zip(wanted, thresholds, strict=True)
+            ]
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
         """Return the p-value of each target, (n,); regression has no list of candidates, so `targets` is needed."""
@@ -375,7 +386,7 @@ class IntervalPredictor(Predictor):
             msg = "p_values of a regression needs targets: one value for each row."
             raise Incompatible(msg)
         scores = value_scores(as_regression(outputs), as_targets(targets, len(outputs)), self.nonconformity)
-        return self.calibration.p_values(self._representations(outputs), scores[:, None])[:, 0]
+        return self.calibration.p_values(self.mapped(outputs), scores[:, None])[:, 0]
 
 
 def check_outputs(outputs: ModelOutputs) -> None:

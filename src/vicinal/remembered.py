@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints, Reals
+from vicinal._arrays import Floats, Ints
+from vicinal._rows import Readable
 from vicinal.errors import ShapeMismatch
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import Rule
@@ -29,14 +30,14 @@ class Remembered:
         self.localizer.checked_rule(self.reference.n)
 
     @classmethod
-    def of(cls, rows: Reals, localizer: Localizer, representation: RepresentationMap | None) -> Remembered:
+    def of(cls, rows: Readable, localizer: Localizer, representation: RepresentationMap | None) -> Remembered:
         """Keep mapped rows, (n, d)."""
         return cls(Reference.of(rows, np.arange(len(rows))), localizer, representation)
 
     def __len__(self) -> int:
         return self.reference.n
 
-    def mapped(self, outputs: ModelOutputs, why: str) -> Reals:
+    def mapped(self, outputs: ModelOutputs, why: str) -> Readable:
         """Return other rows as these were mapped, (n, d); refuse another width."""
         rows = mapped(outputs, self.representation, why)
         if rows.shape[1] != self.reference.width:
@@ -68,6 +69,7 @@ class Remembered:
         rule = self.localizer.rule(len(self) - 1)
         ExactSearch().over_rows(
             self.reference,
+            rule,
             self.mapped(outputs, why),
             lambda panel, first, start, stop: work(panel, rule, own, first, start, stop),
         )

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Floats, Ints, Reals, as_labels, as_targets
+from vicinal._memory import rows_within
+from vicinal._rows import Readable
 from vicinal.calibration import ScoredRows
 from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.hashing import hashed_values, overlap
@@ -86,8 +88,8 @@ def checked_scores(scores: Floats, shape: tuple[int, ...], score: Score) -> Floa
     return scores
 
 
-def mapped_representations(outputs: ModelOutputs, representation: RepresentationMap | None) -> Reals:
-    """Return the representations, mapped where there is a map, (n, d)."""
+def mapped_representations(outputs: ModelOutputs, representation: RepresentationMap | None) -> Readable:
+    """Return the representations, mapped as they are read where there is a map, (n, d)."""
     return mapped(outputs, representation, "a neighborhood", "or use method=Split(), which needs none")
 
 
@@ -96,7 +98,7 @@ def scored_rows(
     targets: ArrayLike,
     score: Score,
     probabilities: ProbabilityModel | None,
-    representations: Reals,
+    representations: Readable,
 ) -> ScoredRows:
     """Return rows with the score of their target, for either task; rows that a part remembers, without themselves."""
     if isinstance(score, RegressionScore):
@@ -118,8 +120,15 @@ def _remembers(remembered: Remembered | None, outputs: ModelOutputs, part: objec
     """Return whether these are the rows that a part was fitted on, in their order: tuning rows used for reference."""
     if remembered is None or len(remembered) != len(outputs):
         return False
-    rows = hashed_values(remembered.mapped(outputs, type(part).__name__), 0)
+    rows = _hashed(remembered.mapped(outputs, type(part).__name__))
     return bool(np.array_equal(rows, hashed_values(remembered.reference.rows[: len(remembered)], 0)))
+
+
+def checked_targets(outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
+    """Return the targets of either task as a checked array, so that rows can be chosen from it."""
+    if isinstance(outputs, ClassificationOutputs):
+        return as_labels(targets, len(outputs), outputs.n_classes, outputs.class_names)
+    return as_targets(targets, len(outputs))
 
 
 def no_columns(n_rows: int) -> Reals:
@@ -158,9 +167,15 @@ def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: Remember
         )
 
 
-def _check_apart(calibration: Reals, others: Reals, name: str, advice: str) -> None:
+def _hashed(rows: Readable) -> Floats:
+    """Return a number for each row by which it is recognized, (n,), reading piece by piece."""
+    step = rows_within(0.25, 4 * 8 * rows.shape[1], 4096)
+    return np.concatenate([hashed_values(rows[start : start + step], 0) for start in range(0, len(rows), step)])
+
+
+def _check_apart(calibration: Readable, others: Reals, name: str, advice: str) -> None:
     """Refuse others that stand among the calibration rows."""
-    again = overlap(hashed_values(calibration, 0), hashed_values(others, 0))
+    again = overlap(_hashed(calibration), hashed_values(others, 0))
     if again:
         msg = (
             f"{name} must be other rows than the calibration rows; {again:.0%} are the same, and a "

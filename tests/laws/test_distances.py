@@ -8,17 +8,18 @@ import pytest
 import vicinal as vc
 from tests import slow
 from vicinal.kernels.distances import row_distances
-from vicinal.kernels.ranks import kth_smallest, members
+from vicinal.kernels.ranks import kth_smallest, members, nearest_columns
 from vicinal.localizers import Uniform
 from vicinal.neighbors import Reference
 from vicinal.neighbors import reference as exact_search
+from vicinal.neighbors.exact import EVERYONE
 
 
 def distances(search, reference, queries):
     out = np.empty((len(queries), reference.n))
-    for first, panel in search.panels(reference, queries):
+    for first, panel, _ in search.panels(reference, EVERYONE, queries):
         for q in range(len(panel.queries)):
-            row_distances(panel, q, out[first + q])
+            row_distances(panel, q, -1, out[first + q])
     return out
 
 
@@ -96,3 +97,28 @@ def test_members_are_the_k_nearest_with_all_ties(n):
         assert limit == reach
         np.testing.assert_array_equal(who[:count], np.flatnonzero(values <= reach))
         assert kth_smallest(values.copy(), k) == reach
+
+
+@pytest.mark.parametrize("width", [3, 40])
+def test_distances_to_listed_rows_are_sums_of_squares(width):
+    table = rows(width, np.float32)
+    reference, rng = Reference.of(table, np.arange(len(table))), np.random.default_rng(1)
+    listed = np.sort(rng.permuted(np.tile(np.arange(len(table)), (9, 1)), axis=1)[:, :20], axis=1)
+    listed[4, 15:] = len(table)  # no more than fifteen
+    panel, out = reference.shortlist(table[:9], listed), np.empty(20)
+    for q in range(9):
+        row_distances(panel, q, listed[q, 3], out)
+        plain = slow.squared_distances(table[q : q + 1], table)[0]
+        expected = np.array([plain[row] if row < len(table) else np.inf for row in listed[q]])
+        expected[3] = np.inf
+        np.testing.assert_allclose(out, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 7, 60])
+def test_the_nearest_columns_are_those_of_a_sort(count):
+    table = np.random.default_rng(count).integers(4, size=(60, 2)).astype(np.float64)
+    panel = Reference.of(table, np.arange(60)).panel(table[:11])
+    found = np.empty((11, count), np.int64)
+    nearest_columns(panel, count, 0, 11, found)
+    order = np.argsort(slow.squared_distances(table[:11], table), axis=1, kind="stable")
+    np.testing.assert_array_equal(found, np.sort(order[:, :count], axis=1))

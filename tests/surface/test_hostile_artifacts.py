@@ -17,8 +17,8 @@ import pytest
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
-from vicinal.calibration.kept import Kept
 from vicinal.codec.container import BEGIN, DIGITS, MOST_HEADER, PLACE
+from vicinal.kept import Kept
 
 REFUSED = (vc.UnsupportedArtifact, vc.CorruptArtifact)
 ROWS, LABELS = classification_rows(60, seed=1)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Floats, Ints, Reals
-from vicinal.calibration.kept import Kept
+from vicinal._rows import Readable, taken
 from vicinal.calibration.promises import Guarantee
+from vicinal.calibration.rolling import kept_places
 from vicinal.errors import Incompatible
+from vicinal.kept import Kept
 from vicinal.localizers import Localizer
 from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.outputs import ModelOutputs, RowIds
@@ -24,7 +26,7 @@ from vicinal.quantiles import Coverage
 class ScoredRows:
     """Rows with their representation, the score of their target, the target, and the number their owner knows."""
 
-    representations: Reals  # (n, d)
+    representations: Readable  # (n, d)
     scores: Floats  # (n,)
     targets: Ints | Floats  # (n,)
     given_numbers: Ints | None = None  # (n,), or None: 0, 1, 2, ...
@@ -43,7 +45,7 @@ class ScoredRows:
         return len(self.scores)
 
     def __getitem__(self, rows: Ints) -> ScoredRows:
-        return ScoredRows(self.representations[rows], self.scores[rows], self.targets[rows], self.numbers[rows])
+        return ScoredRows(taken(self.representations, rows), self.scores[rows], self.targets[rows], self.numbers[rows])
 
 
 Scorer: TypeAlias = Callable[[ModelOutputs, ArrayLike], ScoredRows]
@@ -105,15 +107,15 @@ class Calibration(ABC):
         """Number of columns a representation must have; None where none is needed."""
 
     @abstractmethod
-    def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
+    def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
 
     @abstractmethod
-    def p_values(self, representations: Reals, scores: Floats) -> Floats:
+    def p_values(self, representations: Readable, scores: Floats) -> Floats:
         """Return the p-value of each candidate score of each row, (n, candidates) as `scores`."""
 
     @abstractmethod
-    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
+    def neighbors(self, representations: Readable) -> Iterator[Neighbors]:
         """Yield the neighbors of each point, given as (n, d)."""
 
     @property
@@ -126,7 +128,7 @@ class Calibration(ABC):
         """Return rows that can be neighbors with their own thresholds; None where no distance is taken."""
 
     @abstractmethod
-    def effective_sizes(self, representations: Reals) -> Floats:
+    def effective_sizes(self, representations: Readable) -> Floats:
         """Return how many equally weighted neighbors each row has, (n,)."""
 
     @abstractmethod
@@ -149,6 +151,21 @@ class Calibration(ABC):
     def searched_by(self) -> NeighborSearch:
         """Return how neighbors are found."""
         return ExactSearch()
+
+    @property
+    def row_numbers(self) -> Ints | None:
+        """Numbers of the ranked rows, by which the oldest are known, (n,) in any order; None where none are kept."""
+        rows = self.reference_rows()
+        return None if rows is None else rows.numbers
+
+    def restore_search(self, kept: Kept) -> None:
+        """Take from kept arrays how neighbors were found, where the rows do not say it."""
+        del kept
+
+    def recall(self, representations: Readable) -> float:
+        """Return the share of the rows' nearest that are found: all, where the search is exact."""
+        del representations
+        return 1.0
 
     @property
     def arithmetic(self) -> str:
@@ -174,6 +191,21 @@ class Method(ABC):
     def calibrate(self, task: Task) -> Calibration:
         """Calibrate on scored rows."""
 
+    def rolled(self, known: Calibration, task: Task, drop: int) -> Calibration:
+        """Return the calibration with the task's rows added and its `drop` oldest gone, as if calibrated anew on them.
+
+        Methods that have something to save override this; here it is calibrated anew.
+        """
+        rows = known.reference_rows()
+        if rows is None:
+            msg = f"{type(self).__name__} does not keep the rows to calibrate on again."
+            raise Incompatible(msg)
+        return self.calibrate(replace(task, rows=rolled_rows(rows, task.rows, drop)))
+
+    def check_search(self, search: NeighborSearch) -> None:
+        """Refuse a search that the method cannot do with."""
+        del search
+
     def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> Calibration:
         """Return the calibration that `kept` arrays were taken from; `CorruptArtifact` where they cannot be that."""
         del kept, localizer, search
@@ -187,6 +219,16 @@ class Method(ABC):
     def check_rows_may_be_set_aside(self) -> None:
         """Refuse where the method names calibration rows by number, which then would be others."""
         return
+
+
+def rolled_rows(known: ScoredRows, new: ScoredRows, drop: int) -> ScoredRows:
+    """Return the rows that are left of those known, oldest first, and the new ones, numbered from 0."""
+    kept = kept_places(known.numbers, drop)
+    return ScoredRows(
+        np.concatenate([known.representations[kept], new.representations[:].astype(known.representations.dtype)]),
+        np.concatenate([known.scores[kept], new.scores]),
+        np.concatenate([known.targets[kept], new.targets]),
+    )
 
 
 def needed(localizer: Localizer | None) -> Localizer:

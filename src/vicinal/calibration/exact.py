@@ -19,12 +19,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints, Reals
-from vicinal.calibration.base import Landscape, Method, Task, needed
-from vicinal.calibration.kept import Kept
+from vicinal._arrays import Bools, Floats, Ints
+from vicinal._rows import Readable, ReadRows
+from vicinal.calibration.base import Calibration, Landscape, Method, Task, needed, rolled_rows
 from vicinal.calibration.plugged import PluggedCalibration, ranks_among
 from vicinal.calibration.promises import FiniteSample, Guarantee
 from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
+from vicinal.calibration.rolling import kept_places
+from vicinal.errors import Incompatible
+from vicinal.kept import Kept
 from vicinal.kernels.exact import CODE_BITS, Joined
 from vicinal.kernels.ranks import UNITS, Rule
 from vicinal.localizers import Localizer
@@ -58,14 +61,47 @@ class Exact(Method):
 
     def calibrate(self, task: Task) -> ExactCalibration:
         """Store, for every row, the sums from which it is ranked again when a point joins."""
+        self.check_search(task.search)
         rule = task.near.checked_rule(len(task.rows) - 1)
         reference = ReferenceRows.of(task.rows)
         distinct, codes = _coded(reference.scores)
-        joined = task.search.joined_sums(reference.rows, rule, codes, progress=task.progress)
+        joined = task.search.joined_sums(reference.rows, rule, codes, np.arange(len(codes)), progress=task.progress)
         return ExactCalibration(reference, _keyed(joined), distinct, rule, task.search)
+
+    def rolled(self, known: Calibration, task: Task, drop: int) -> Calibration:
+        """Rank again only the rows in whose reach a row came or went."""
+        assert isinstance(known, ExactCalibration)  # noqa: S101  what this method makes
+        window = rolled_rows(known.reference.scored(), task.rows, drop)
+        rule = task.near.checked_rule(len(window) - 1)
+        reference = ReferenceRows.of(window)
+        distinct, codes = _coded(reference.scores)
+        old = kept_places(known.reference.numbers, drop)
+        stayed = reference.numbers < len(old)
+        before = old[reference.numbers[stayed]]  # where each row that stayed stood
+        again = np.ones(len(codes), np.bool_)
+        if rule == known.rule:
+            again[stayed] = known.touched(task.rows.representations, drop)[before]
+        rows = np.flatnonzero(again)
+        sums = task.search.joined_sums(reference.rows, rule, codes, rows, progress=task.progress)
+        joined = Joined.empty(codes)
+        for name in (*LENGTHS, *SUMS, "near_count", "alone"):
+            column = getattr(joined, name)
+            column[stayed] = getattr(known.joined, name)[before]
+            column[rows] = getattr(sums, name)
+        return ExactCalibration(reference, _keyed(joined), distinct, rule, task.search)
+
+    def check_search(self, search: NeighborSearch) -> None:
+        """Refuse an approximate search: a point that joins must be a neighbor of every row it is near."""
+        if not search.exact:
+            msg = (
+                f"Exact needs an exact search, and {type(search).__name__} may miss neighbors. Use "
+                "method=SplitReference(), whose guarantee is as exact with any search, or search=ExactSearch()."
+            )
+            raise Incompatible(msg)
 
     def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> ExactCalibration:
         """Return the calibration from its rows and their sums."""
+        self.check_search(search)
         near, reference = needed(localizer), ReferenceRows.restored(kept)
         n = reference.rows.n
         distinct, codes = _coded(reference.scores)
@@ -91,17 +127,26 @@ class ExactCalibration(ReferencedCalibration):
         """Number of ranked rows."""
         return len(self.joined.codes)
 
-    def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
+    def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
         orders = np.array([PROMISE.order(coverage, self.n_ranked) for coverage in coverages])
         known = self.reference.rows, self.rule, self.joined, self.distinct
         return self.search.joined_thresholds(*known, representations, orders, progress=progress)
 
-    def p_values(self, representations: Reals, scores: Floats) -> Floats:
+    def p_values(self, representations: Readable, scores: Floats) -> Floats:
         """Return the p-value of each candidate score of each row."""
         known = self.reference.rows, self.rule, self.joined, self.distinct
         below = self.search.joined_counts(*known, representations, scores)
         return PROMISE.p_values(below, self.n_ranked)
+
+    def touched(self, new: Readable, drop: int) -> Bools:
+        """Return which rows have another neighborhood when rows come and the oldest go, (n,)."""
+        rows = self.reference.rows
+        oldest = np.argsort(self.reference.numbers, kind="stable")[:drop]
+        found = self.search.reached(rows, self.joined.reach2, new)
+        if drop:
+            found |= self.search.reached(rows, self.joined.reach2, ReadRows(rows.rows, oldest))
+        return found | self.joined.alone
 
     def kept(self) -> Kept:
         """Return the rows and their sums; codes and keys follow from them."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vicinal.calibration.base import Method, Task, needed
-from vicinal.calibration.kept import Kept
 from vicinal.calibration.plugged import PluggedCalibration, ranks_among_themselves, restored_pairs
 from vicinal.calibration.promises import Nothing
 from vicinal.calibration.reference import ReferenceRows
 from vicinal.errors import TooFewRows
+from vicinal.kept import Kept
 from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
 from vicinal.neighbors import NeighborSearch

@@ -18,11 +18,11 @@ import numpy as np
 
 from vicinal._arrays import Floats, Ints
 from vicinal.calibration.base import Method, Task, needed
-from vicinal.calibration.kept import Kept
 from vicinal.calibration.plugged import PluggedCalibration, ranks_among_themselves, restored_pairs
 from vicinal.calibration.promises import Guarantee, Promise, no_guarantee
 from vicinal.calibration.reference import ReferenceRows
 from vicinal.errors import CorruptArtifact
+from vicinal.kept import Kept
 from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
 from vicinal.neighbors import NeighborSearch

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicinal._arrays import Bools, Floats, Ints, Reals
+from vicinal._arrays import Bools, Floats, Ints
+from vicinal._rows import Readable
 from vicinal.calibration.base import Landscape, ScoredRows, Task
-from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import Guarantee, Promise
 from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
+from vicinal.calibration.rolling import Ages
 from vicinal.errors import CorruptArtifact
+from vicinal.kept import Kept
 from vicinal.kernels.ranks import UNITS, Plugged, Rule
 from vicinal.neighbors import NeighborSearch
 from vicinal.quantiles import Coverage
@@ -53,6 +55,7 @@ class PluggedCalibration(ReferencedCalibration):
     search: NeighborSearch
     promise: Promise
     empty: int
+    ages: Ages | None = None  # of the pairs, where the ranked rows are not those that can be neighbors
 
     @property
     def n_ranked(self) -> int:
@@ -64,7 +67,7 @@ class PluggedCalibration(ReferencedCalibration):
         """The arrays as the kernels take them."""
         return Plugged(self.reference.scores, self.ranks, self.values)
 
-    def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
+    def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
         nobody = np.full(len(representations), -1)
         return self._thresholds(representations, nobody, coverages, progress)
@@ -78,14 +81,14 @@ class PluggedCalibration(ReferencedCalibration):
         return Landscape(rows.rows[: rows.n], thresholds, self.reference.targets)
 
     def _thresholds(
-        self, representations: Reals, own: Ints, coverages: Sequence[Coverage], progress: str | None
+        self, representations: Readable, own: Ints, coverages: Sequence[Coverage], progress: str | None
     ) -> Floats:
         places = np.array([self.promise.order(coverage, self.n_ranked) for coverage in coverages]) - 1
         levels = self.ranks[places], self.values[places]
         known = self.reference.rows, self.rule, self.plugged
         return self.search.plugged_thresholds(*known, representations, own, levels, progress=progress)
 
-    def p_values(self, representations: Reals, scores: Floats) -> Floats:
+    def p_values(self, representations: Readable, scores: Floats) -> Floats:
         """Return the p-value of each candidate score of each row."""
         below = self.search.plugged_counts(self.reference.rows, self.rule, self.plugged, representations, scores)
         return self.promise.p_values(below, self.n_ranked)
@@ -93,7 +96,14 @@ class PluggedCalibration(ReferencedCalibration):
     def kept(self) -> Kept:
         """Return reference rows, pairs, and how many balls were empty."""
         pairs = {"ranks": self.ranks, "values": self.values, "empty": np.array([self.empty])}
-        return Kept({**self.reference.kept(), **pairs})
+        if self.ages is not None:
+            pairs |= self.ages.kept()
+        return Kept({**self.reference.kept(), **pairs, **self.search.kept(self.reference.rows, self.rule)})
+
+    @property
+    def row_numbers(self) -> Ints | None:
+        """Numbers of the ranked rows, by which the oldest are known."""
+        return self.reference.numbers if self.ages is None else self.ages.numbers
 
     @property
     def ranked_scores(self) -> Floats:

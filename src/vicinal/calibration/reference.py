@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Floats, Ints, Reals
+from vicinal._arrays import Floats, Ints
+from vicinal._rows import Readable
 from vicinal.calibration.base import Calibration, Neighbors, ScoredRows
-from vicinal.calibration.kept import Kept
+from vicinal.kept import Kept
 from vicinal.kernels.ranks import Rule
-from vicinal.neighbors import NeighborSearch, Reference
+from vicinal.neighbors import ExactSearch, NeighborSearch, Reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class ReferenceRows:
             rows.numbers[by_score],
         )
 
-    def neighbors(self, search: NeighborSearch, rule: Rule, representations: Reals) -> Iterator[Neighbors]:
+    def neighbors(self, search: NeighborSearch, rule: Rule, representations: Readable) -> Iterator[Neighbors]:
         """Yield the neighbors of each point, given as (n, d), nearest first."""
         for chosen, distances, weights, everyone in search.nearest_first(self.rows, rule, representations):
             yield Neighbors(
@@ -78,7 +79,7 @@ class ReferencedCalibration(Calibration):
         """Number of columns of a representation."""
         return self.reference.rows.width
 
-    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
+    def neighbors(self, representations: Readable) -> Iterator[Neighbors]:
         """Yield the neighbors of each point."""
         return self.reference.neighbors(self.search, self.rule, representations)
 
@@ -90,11 +91,27 @@ class ReferencedCalibration(Calibration):
         """Return how neighbors are found."""
         return self.search
 
+    def restore_search(self, kept: Kept) -> None:
+        """Take from kept arrays how neighbors were found, where the rows do not say it."""
+        self.search.restore(self.reference.rows, self.rule, kept)
+
+    def recall(self, representations: Readable) -> float:
+        """Return the mean share of each row's exact neighbors that the search finds."""
+        if self.search.exact:
+            return 1.0
+        rows = self.reference.rows
+        both = zip(
+            ExactSearch().nearest_first(rows, self.rule, representations),
+            self.search.nearest_first(rows, self.rule, representations),
+            strict=True,
+        )
+        return float(np.mean([np.isin(true[0], found[0]).mean() for true, found in both]))
+
     @property
     def arithmetic(self) -> str:
         """What this machine's distances are like."""
         return self.search.arithmetic(self.reference.rows)
 
-    def effective_sizes(self, representations: Reals) -> Floats:
+    def effective_sizes(self, representations: Readable) -> Floats:
         """Return how many equally weighted neighbors those of each row are worth, (n,)."""
         return self.search.effective_sizes(self.reference.rows, self.rule, representations)

@@ -13,10 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints, Reals
+from vicinal._arrays import Floats, Ints
+from vicinal._rows import Readable
 from vicinal.calibration.base import Calibration, Method, Neighbors, Task
-from vicinal.calibration.kept import Kept
 from vicinal.calibration.promises import FiniteSample, Guarantee
+from vicinal.calibration.rolling import Ages, kept_places, needed_ages, restored_ages
+from vicinal.kept import Kept
 from vicinal.localizers import Localizer
 from vicinal.neighbors import NeighborSearch
 from vicinal.quantiles import Coverage
@@ -38,12 +40,26 @@ class Split(Method):
 
     def calibrate(self, task: Task) -> SplitCalibration:
         """Sort the scores."""
-        return SplitCalibration(np.sort(task.rows.scores))
+        return _sorted(task.rows.scores, task.rows.numbers)
+
+    def rolled(self, known: Calibration, task: Task, drop: int) -> SplitCalibration:
+        """Sort the scores that are left and the new ones."""
+        assert isinstance(known, SplitCalibration)  # noqa: S101  what this method makes
+        scores = known.scores[kept_places(needed_ages(known.ages).numbers, drop)]
+        scores = np.concatenate([scores, task.rows.scores])
+        return _sorted(scores, np.arange(len(scores)))
 
     def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> SplitCalibration:
         """Return the calibration from its scores."""
         del localizer, search
-        return SplitCalibration(kept.ascending("scores"))
+        scores = kept.ascending("scores")
+        return SplitCalibration(scores, restored_ages(kept, len(scores)))
+
+
+def _sorted(scores: Floats, numbers: Ints) -> SplitCalibration:
+    """Return the calibration of scores, each with the number of its row."""
+    order = np.argsort(scores, kind="stable")
+    return SplitCalibration(scores[order], Ages(numbers[order], np.zeros(len(order), np.bool_)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +67,12 @@ class SplitCalibration(Calibration):
     """The scores in ascending order."""
 
     scores: Floats  # (n,)
+    ages: Ages | None = None  # of the scores
+
+    @property
+    def row_numbers(self) -> Ints | None:
+        """Numbers of the rows, by which the oldest are known."""
+        return None if self.ages is None else self.ages.numbers
 
     @property
     def n_ranked(self) -> int:
@@ -62,19 +84,19 @@ class SplitCalibration(Calibration):
         """No representation is needed."""
         return
 
-    def thresholds(self, representations: Reals, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
+    def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the same threshold for every row, (n, coverages)."""
         del progress
         levels = np.array([self.global_threshold(coverage) for coverage in coverages])
         return np.tile(levels, (len(representations), 1))
 
-    def p_values(self, representations: Reals, scores: Floats) -> Floats:
+    def p_values(self, representations: Readable, scores: Floats) -> Floats:
         """Return (#{V_i >= v} + 1) / (n + 1) for each candidate score."""
         del representations
         below = np.searchsorted(self.scores, scores, side="left")
         return PROMISE.p_values(below, self.n_ranked)
 
-    def neighbors(self, representations: Reals) -> Iterator[Neighbors]:
+    def neighbors(self, representations: Readable) -> Iterator[Neighbors]:
         """Yield nobody for each: Split has no neighborhood."""
         nobody: Ints = np.empty(0, np.int64)
         for _ in range(len(representations)):
@@ -89,7 +111,7 @@ class SplitCalibration(Calibration):
         """Return nothing: the threshold is the same everywhere."""
         del coverage
 
-    def effective_sizes(self, representations: Reals) -> Floats:
+    def effective_sizes(self, representations: Readable) -> Floats:
         """Return all rows for each: everyone counts alike, (n,)."""
         return np.full(len(representations), float(self.n_ranked))
 
@@ -107,5 +129,6 @@ class SplitCalibration(Calibration):
         return 0
 
     def kept(self) -> Kept:
-        """Return the scores."""
-        return Kept({"scores": self.scores})
+        """Return the scores, and whose they are."""
+        ages = {} if self.ages is None else self.ages.kept()
+        return Kept({"scores": self.scores, **ages})

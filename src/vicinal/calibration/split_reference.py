@@ -16,17 +16,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Ints, proper_share, seed_number
-from vicinal.calibration.base import Method, ScoredRows, Task, needed
-from vicinal.calibration.kept import Kept
+from vicinal._arrays import Bools, Floats, Ints, proper_share, seed_number
+from vicinal.calibration.base import Calibration, Method, ScoredRows, Task, needed
 from vicinal.calibration.plugged import PluggedCalibration, ranks_among, restored_pairs
 from vicinal.calibration.promises import FiniteSample
 from vicinal.calibration.reference import ReferenceRows
+from vicinal.calibration.rolling import Ages, kept_places, needed_ages, restored_ages, sorted_ages
 from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
+from vicinal.kept import Kept
+from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
 from vicinal.neighbors import NeighborSearch
 from vicinal.outputs import ModelOutputs, RowIds
-from vicinal.quantiles import sorted_pairs
 
 PROMISE = FiniteSample(
     "SplitReference",
@@ -94,7 +95,19 @@ class SplitReference(Method):
         near, reference = needed(localizer), ReferenceRows.restored(kept)
         ranks, values, empty = restored_pairs(kept)
         rule = near.checked_rule(reference.rows.n)
-        return PluggedCalibration(reference, ranks, values, np.sort(values), rule, search, PROMISE, empty)
+        ages = restored_ages(kept, len(ranks))
+        return PluggedCalibration(reference, ranks, values, np.sort(values), rule, search, PROMISE, empty, ages)
+
+    def rolled(self, known: Calibration, task: Task, drop: int) -> PluggedCalibration:
+        """Rank the new rows only; the reference rows stay, and with them the ranks of all others."""
+        assert isinstance(known, PluggedCalibration)  # noqa: S101  what this method makes
+        ages = needed_ages(known.ages)
+        kept = kept_places(ages.numbers, drop)
+        ranks, empty = _ranks_apart(known.reference, task.rows, known.rule, task)
+        numbers = np.arange(len(kept) + len(ranks))
+        window = Ages(numbers, np.concatenate([ages.empty[kept], empty]))
+        scores = np.concatenate([known.values[kept], task.rows.scores])
+        return _plugged(known.reference, known.rule, task, np.concatenate([known.ranks[kept], ranks]), scores, window)
 
     def neighbor_ids(self, outputs: ModelOutputs) -> RowIds | None:
         """Return the ids of the reference rows where they were given apart."""
@@ -130,7 +143,21 @@ def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> Plugge
     """Rank every row of `ranked` among the reference rows `given`, as the task says; its own rows do not count."""
     rule = task.near.checked_rule(len(given))
     reference = ReferenceRows.of(given)
-    nobody = np.full(len(ranked), -1)
-    ranks, empty = ranks_among(reference, ranked, nobody, rule, task.search, task.progress)
-    pairs = sorted_pairs(ranks, ranked.scores)
-    return PluggedCalibration(reference, *pairs, np.sort(ranked.scores), rule, task.search, PROMISE, int(empty.sum()))
+    ranks, empty = _ranks_apart(reference, ranked, rule, task)
+    return _plugged(reference, rule, task, ranks, ranked.scores, Ages(ranked.numbers, empty))
+
+
+def _ranks_apart(reference: ReferenceRows, ranked: ScoredRows, rule: Rule, task: Task) -> tuple[Ints, Bools]:
+    """Return the rank of each row among reference rows that it is not one of, and whose ball was empty."""
+    return ranks_among(reference, ranked, np.full(len(ranked), -1), rule, task.search, task.progress)
+
+
+def _plugged(
+    reference: ReferenceRows, rule: Rule, task: Task, ranks: Ints, scores: Floats, ages: Ages
+) -> PluggedCalibration:
+    """Sort the pairs of the ranked rows."""
+    pairs = sorted_ages(ranks, scores, ages)
+    empty = int(ages.empty.sum())
+    return PluggedCalibration(
+        reference, pairs[0], pairs[1], np.sort(scores), rule, task.search, PROMISE, empty, pairs[2]
+    )

@@ -12,7 +12,7 @@ from vicinal._extras import needs
 from vicinal.artifacts import open_tuning
 from vicinal.calibrating import calibrate as calibrated
 from vicinal.calibration import Exact, LeaveOneOut, Method, PaperLiteral, Split, SplitReference
-from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, opened
+from vicinal.cli.inputs import AsJson, Memory, Names, Renamed, Sources, check_out, note_probabilities, opened
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
 from vicinal.codec.artifact import ArtifactInfo, said_size
@@ -20,6 +20,8 @@ from vicinal.errors import Incompatible, InvalidLevel, MissingFile
 from vicinal.hashing import overlap
 from vicinal.localizers import Ball, Exponential, Localizer, Uniform
 from vicinal.maps import Chained, Rounded
+from vicinal.neighbors import HNSW, IVF, LSH, ExactSearch, FaissSearch, Flat, NeighborSearch
+from vicinal.neighbors.indexes import Index
 from vicinal.predicting.evaluating import known_targets
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.scores import APS, CQR, LAC, RAPS, AbsoluteResidual, NeverEmpty, ScaledResidual, Score
@@ -59,6 +61,24 @@ class ScoreName(StrEnum):
     CQR = "cqr"
 
 
+class SearchName(StrEnum):
+    """The ways to search, by a word."""
+
+    EXACT = "exact"
+    IVF = "ivf"
+    HNSW = "hnsw"
+    LSH = "lsh"
+    FLAT = "flat"
+
+
+INDEXES: dict[SearchName, type[Index]] = {
+    SearchName.IVF: IVF,
+    SearchName.HNSW: HNSW,
+    SearchName.LSH: LSH,
+    SearchName.FLAT: Flat,
+}
+
+
 def calibrate(
     rows: Sources,
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictor.")] = Path("model.vicinal"),
@@ -92,6 +112,14 @@ def calibrate(
         float | None, typer.Option(help="Weights fall off over this distance; without, they are equal.")
     ] = None,
     radius: Annotated[float | None, typer.Option(help="All rows within this distance instead.")] = None,
+    search: Annotated[
+        SearchName, typer.Option(help="exact; or, with faiss, ivf, hnsw, lsh or flat.", metavar="SEARCH")
+    ] = SearchName.EXACT,
+    recall: Annotated[
+        float | None,
+        typer.Option(help="Share of the nearest that --search ivf, hnsw or lsh is to find; 0.95.", show_default=False),
+    ] = None,
+    memory: Memory = None,
     precision: Annotated[
         int | None, typer.Option(help="Store representations in 16 or 32 bits.", show_default=False)
     ] = None,
@@ -114,13 +142,21 @@ def calibrate(
     check_out(out, *rows, tuned, model_file, class_names)
     report = None if tuned is None else open_tuning(tuned)
     settings = _settings(report, given, METHODS[method], precision)
+    METHODS[method].check_search(_search(search, recall))
     network = _model(model_file, model_name)
     wanted = coverage if coverage is not None else 0.9 if report is None else report[1].coverage
     outputs, targets = opened(rows, rename, class_names, truth=True).whole()
     note_probabilities(outputs)
     values = known_targets(outputs, targets)
     found: SetPredictor | IntervalPredictor = calibrated(  # type: ignore[call-overload]  # rows of either task
-        outputs, values, wanted, method=METHODS[method], progress=on_terminal(), **settings
+        outputs,
+        values,
+        wanted,
+        method=METHODS[method],
+        search=_search(search, recall),
+        memory=memory,
+        progress=on_terminal(),
+        **settings,
     )
     if report is not None:
         found = _with_tuning(found, *report)
@@ -187,6 +223,16 @@ class Given:
             return None
         count = _count(self.neighbors)
         return Uniform(count) if self.bandwidth is None else Exponential(count, self.bandwidth)
+
+
+def _search(name: SearchName, recall: float | None) -> NeighborSearch:
+    """Return the search that options name."""
+    if name in INDEXES and (name is not SearchName.FLAT or recall is None):
+        return FaissSearch(INDEXES[name](), recall)
+    if recall is not None:
+        msg = f"--recall is of --search ivf, hnsw or lsh; --search {name.value} finds all."
+        raise Incompatible(msg)
+    return ExactSearch()
 
 
 def _count(text: str) -> int | float | None:

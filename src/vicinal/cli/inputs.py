@@ -36,6 +36,13 @@ Renamed = Annotated[
 Names = Annotated[
     Path | None, typer.Option(help="Class names: a text file with one name a line, or a JSON list.", show_default=False)
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help='What may be used beside rows and answers, in megabytes or as "2 GB"; 512 MB if not said.',
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 

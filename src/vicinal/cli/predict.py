@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 from vicinal._extras import needs
+from vicinal._memory import within
 from vicinal.artifacts import open_predictor
 from vicinal.cli.codes import Interrupted
-from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, opened
+from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, opened
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
 from vicinal.predicting import Wanted, predict_file
@@ -36,6 +37,7 @@ def predict(
     p_values: Annotated[bool, typer.Option("--p-values", help="The p-value of every label too.")] = False,  # noqa: FBT002
     neighbors: Annotated[int, typer.Option(help="So many of the nearest calibration rows too.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on after an interrupted run of the same.")] = False,  # noqa: FBT002
+    memory: Memory = None,
     rename: Renamed = None,
     *,
     as_json: AsJson = False,
@@ -50,7 +52,7 @@ def predict(
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = opened(rows, rename, None)
     started = time.perf_counter()
-    with rows_bar("predict", given.table.n_rows) as advance, _interruptible(out):
+    with within(memory), rows_bar("predict", given.table.n_rows) as advance, _interruptible(out):
         done = predict_file(
             chosen,
             given,

@@ -18,6 +18,12 @@ PHRASES = {
     "use ModelOutputs.from_predictions(..., scales=...)": "give a column scales",
     "use ModelOutputs.from_quantiles(lower, upper, ...)": "give columns lower and upper",
     "Pass class_names to ModelOutputs to use names": "Give --class-names to use names",
+    "Use method=SplitReference(), whose guarantee is as exact with any search, or search=ExactSearch().": (
+        "Add --method split-reference, whose guarantee is as exact with any search, or leave out --search."
+    ),
+    "use n_neighbors=k, or search=ExactSearch()": "give --neighbors a number, or leave out --search",
+    "Give more (memory=..., or VICINAL_MEMORY)": "Give more (--memory, or VICINAL_MEMORY)",
+    "fewer rows or columns, or search=FaissSearch(...)": "fewer rows or columns, or calibrate with --search ivf",
     "or n_neighbors=None for everyone": "or --neighbors all for everyone",
     "or calibrate with a localizer of your own choice": "or calibrate with --neighbors of your own choice",
 }

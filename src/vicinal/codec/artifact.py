@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from vicinal._files import replacing
 from vicinal._version import __version__
 from vicinal.calibration import Guarantee
-from vicinal.calibration.kept import Kept
 from vicinal.codec.container import Column, read, write
 from vicinal.codec.ids import packed_ids, unpacked_ids
 from vicinal.codec.parts import Writer, fits, read_parts
 from vicinal.codec.tuned import read_tuning, write_tuning
-from vicinal.errors import CorruptArtifact, UnsupportedArtifact, VicinalError
+from vicinal.errors import CorruptArtifact, MissingExtra, UnsupportedArtifact, VicinalError
+from vicinal.kept import Kept
 from vicinal.outputs import RowIds
 from vicinal.tables.files import one_line, printable, strict_json
 from vicinal.tuning import TuningReport
@@ -138,6 +138,8 @@ def load(path: str | Path) -> tuple[ArtifactInfo, Document]:
         document = READERS[number](header, contents.arrays)
         layouts = {name: f"{array.dtype} {array.shape}" for name, array in contents.arrays.items()}
         return _info(Path(path), header, layouts, document, contents.checksum, contents.length), document
+    except MissingExtra:
+        raise
     except UnsupportedArtifact as error:
         raise UnsupportedArtifact(f"{path}: {one_line(error)}") from error
     except (VicinalError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError) as error:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from vicinal.calibration import Exact, LeaveOneOut, PaperLiteral, Split, SplitReference
 from vicinal.calibration.split_reference import RowsOfTheirOwn
 from vicinal.codec.container import Column
-from vicinal.errors import CorruptArtifact, Incompatible, UnsupportedArtifact, VicinalError
+from vicinal.errors import CorruptArtifact, Incompatible, MissingExtra, UnsupportedArtifact, VicinalError
 from vicinal.localizers import Ball, Exponential, Uniform
 from vicinal.maps import Affine, Chained, Identity, Rounded, UnitLength
-from vicinal.neighbors import ExactSearch, Reference
+from vicinal.neighbors import HNSW, IVF, LSH, ExactSearch, FaissSearch, Flat, Reference
 from vicinal.probabilities import NeighborVotes, TemperatureScaling
 from vicinal.remembered import Remembered
 from vicinal.scales import NeighborScales
@@ -41,8 +41,13 @@ PARTS: dict[str, type] = {
     "Exact": Exact,
     "ExactSearch": ExactSearch,
     "Exponential": Exponential,
+    "FaissSearch": FaissSearch,
+    "Flat": Flat,
+    "HNSW": HNSW,
+    "IVF": IVF,
     "Identity": Identity,
     "LAC": LAC,
+    "LSH": LSH,
     "LeaveOneOut": LeaveOneOut,
     "MeanSize": MeanSize,
     "NeighborScales": NeighborScales,
@@ -211,6 +216,8 @@ def _made(name: str, values: dict[str, Any]) -> Any:
         raise CorruptArtifact(msg)
     try:
         return kind(**values)
+    except MissingExtra:
+        raise
     except (VicinalError, ValueError, TypeError, OverflowError) as error:
         msg = f"{name} cannot be as it is written: {error}"
         raise CorruptArtifact(msg) from error

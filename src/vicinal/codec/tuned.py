@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.calibration.kept import Kept
 from vicinal.codec.parts import Writer, fits
 from vicinal.errors import CorruptArtifact
+from vicinal.kept import Kept
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
 from vicinal.probabilities import ProbabilityModel

@@ -221,7 +221,7 @@ def _class_names(sets: PredictionSets | PredictionIntervals, labels: Ints) -> tu
 
 
 def _mapped(outputs: ModelOutputs, predictor: Predictor) -> ArrayLike | None:
-    return None if outputs.representations is None else mapped_representations(outputs, predictor.representation)
+    return None if outputs.representations is None else mapped_representations(outputs, predictor.representation)[:]
 
 
 def _silhouette(rows: ArrayLike | None, labels: Ints | None, chosen: Ints, name: str) -> float | None:
@@ -247,7 +247,7 @@ def _theory(
     some, own = outputs[chosen], labels[chosen]
     scores = label_scores(some, own, predictor.nonconformity, predictor.probabilities)  # type: ignore[arg-type]
     radius = float(predictor.localizer.radius) if isinstance(predictor.localizer, Ball) else None
-    rows = mapped_representations(some, predictor.representation)
+    rows = mapped_representations(some, predictor.representation)[:]
     return tuple(theories(rows, own, scores, float(predictor.coverage), radius))
 
 

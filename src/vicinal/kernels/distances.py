@@ -29,6 +29,21 @@ class Panel(NamedTuple):
     rows: NDArray[np.floating]  # (at least n, d)
     norms: NDArray[np.float64]  # (at least n,)
     n: int
+    listed: NDArray[np.int64]  # (queries, m) rows to look at, ascending, n where there are no more; or (0, 0): all
+
+
+@kernel
+def columns(panel):
+    """Return how many distances a query has in this panel."""
+    return panel.n if panel.listed.shape[0] == 0 else panel.listed.shape[1]
+
+
+@kernel
+def name_rows(panel, q, who, count):
+    """Turn places among the distances of a query into rows."""
+    if panel.listed.shape[0] > 0:
+        for c in range(count):
+            who[c] = panel.listed[q, who[c]]
 
 
 @kernel
@@ -72,7 +87,20 @@ def squared_norms(rows, out):
 
 
 @kernel
-def row_distances(panel, q, out):
+def row_distances(panel, q, own, out):
+    """Write the squared distances of query `q` to all rows, or those listed; infinite to the row `own` (-1: none)."""
+    if panel.listed.shape[0] > 0:
+        for c in range(panel.listed.shape[1]):
+            row = panel.listed[q, c]
+            out[c] = np.inf if row == own or row >= panel.n else direct(panel.queries[q], panel.rows[row])
+    else:
+        all_distances(panel, q, out)
+        if own >= 0:
+            out[own] = np.inf
+
+
+@kernel
+def all_distances(panel, q, out):
     """Write the squared distances of query `q` to the `n` reference rows."""
     query = panel.queries[q]
     if panel.dots.shape[0] == 0:

@@ -58,15 +58,15 @@ class Joined(NamedTuple):
 
 
 @kernel
-def join_sums(panel, rule, codes, own_start, start, stop, joined):
-    """Fill the sums of `joined` for the calibration rows `own_start + start .. own_start + stop` of this panel."""
+def join_sums(panel, rule, codes, own, first, start, stop, joined):
+    """Fill entries first + start .. first + stop of `joined`: queries of this panel that are calibration rows `own`."""
     n = panel.n
     distances, scratch = np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
-        i = own_start + q
-        row_distances(panel, q, distances)
-        distances[i] = np.inf
+        at = first + q
+        i = own[at]
+        row_distances(panel, q, i, distances)
         count, limit = members(distances, n, rule, who, scratch)
         alone = count == 0
         if alone:
@@ -87,14 +87,26 @@ def join_sums(panel, rule, codes, own_start, start, stop, joined):
                 near_count += 1
                 near_below += below
                 near_above += weight - below
-        joined.reach2[i] = limit
-        joined.nearest[i] = nearest
-        joined.near_count[i] = near_count
-        joined.near_below[i] = near_below
-        joined.near_above[i] = near_above
-        joined.shell_below[i] = shell_below
-        joined.shell_above[i] = shell_above
-        joined.alone[i] = alone
+        joined.reach2[at] = limit
+        joined.nearest[at] = nearest
+        joined.near_count[at] = near_count
+        joined.near_below[at] = near_below
+        joined.near_above[at] = near_above
+        joined.shell_below[at] = shell_below
+        joined.shell_above[at] = shell_above
+        joined.alone[at] = alone
+
+
+@kernel
+def rows_reached(panel, reach2, start, stop, out):
+    """Mark the calibration rows whose reach one of these queries lies in."""
+    n = panel.n
+    distances = np.empty(n)
+    for q in range(start, stop):
+        row_distances(panel, q, -1, distances)
+        for i in range(n):
+            if distances[i] <= reach2[i]:  # threads may write the same entry, and all write the same
+                out[i] = True
 
 
 class Changed(NamedTuple):
@@ -209,7 +221,7 @@ def joined_thresholds(panel, rule, joined, distinct, orders, start, stop, out):
     who, near_codes = np.empty(n + 1, np.int64), np.empty(n, np.int64)
     changed = room_for(n)
     for q in range(start, stop):
-        row_distances(panel, q, distances)
+        row_distances(panel, q, -1, distances)
         count = own_neighborhood(joined, distances, n, rule, who, near_codes, cumulative, scratch)
         n_changed = changed_rows(joined, distances, n, rule, changed)
         for level in range(orders.shape[0]):
@@ -238,7 +250,7 @@ def joined_counts(panel, rule, joined, distinct, candidates, start, stop, out):
     changed = room_for(n)
     u = distinct.shape[0]
     for q in range(start, stop):
-        row_distances(panel, q, distances)
+        row_distances(panel, q, -1, distances)
         count = own_neighborhood(joined, distances, n, rule, who, near_codes, cumulative, scratch)
         n_changed = changed_rows(joined, distances, n, rule, changed)
         for j in range(candidates.shape[1]):

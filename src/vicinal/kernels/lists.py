@@ -112,7 +112,7 @@ def nearest_lists(panel, first, folds, n_folds, most, least, start, stop, counts
     distances, scratch = np.empty(n), np.empty(n)
     found = np.empty(n + 1, np.int64)
     for q in range(start, stop):
-        row_distances(panel, q, distances)
+        row_distances(panel, q, -1, distances)
         count = nearest_list(distances, n, first + q, folds, n_folds, most, least, scratch, found)
         counts[q - start] = count
         for c in range(count):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal.kernels._jit import kernel
-from vicinal.kernels.distances import row_distances
+from vicinal.kernels.distances import columns, name_rows, row_distances
 
 UNITS = 4294967296.0
 """Ranks are multiples of 1 / UNITS = 2^-32."""
@@ -167,14 +167,13 @@ def own_ranks(panel, rule, own, first_tied, start, stop, ranks, empty):
     `own[q]` is the query's row among the reference rows, or -1; `first_tied[q]` counts the reference scores
     strictly below the query's score.
     """
-    n = panel.n
+    n = columns(panel)
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
-        row_distances(panel, q, distances)
-        if own[q] >= 0:
-            distances[own[q]] = np.inf
+        row_distances(panel, q, own[q], distances)
         count, nobody = neighborhood(distances, n, rule, who, weights, scratch)
+        name_rows(panel, q, who, count)
         below, total = 0.0, 0.0
         for c in range(count):
             total += weights[c]
@@ -190,14 +189,13 @@ def plugged_thresholds(panel, rule, plugged, own, level_ranks, level_values, sta
 
     `own[q]` is the query's row among the reference rows, which is left out, or -1.
     """
-    n = panel.n
+    n = columns(panel)
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
-        row_distances(panel, q, distances)
-        if own[q] >= 0:
-            distances[own[q]] = np.inf
+        row_distances(panel, q, own[q], distances)
         count, _ = neighborhood(distances, n, rule, who, weights, scratch)
+        name_rows(panel, q, who, count)
         total = rule.own_weight
         for c in range(count):
             total += weights[c]
@@ -254,13 +252,14 @@ def first_not_below(values, count, value):
 @kernel
 def plugged_counts(panel, rule, plugged, candidates, start, stop, out):
     """Count, for every candidate score of every query, the ranked pairs below its pair: (queries, candidates)."""
-    n = panel.n
+    n = columns(panel)
     distances, scratch, weights, cumulative = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     near_scores = np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
-        row_distances(panel, q, distances)
+        row_distances(panel, q, -1, distances)
         count, _ = neighborhood(distances, n, rule, who, weights, scratch)
+        name_rows(panel, q, who, count)
         running = 0.0
         for c in range(count):
             running += weights[c]
@@ -277,11 +276,11 @@ def plugged_counts(panel, rule, plugged, candidates, start, stop, out):
 @kernel
 def effective_counts(panel, rule, start, stop, out):
     """Write how many equally weighted neighbors each query's are worth: (sum of weights)^2 / sum of squares."""
-    n = panel.n
+    n = columns(panel)
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
-        row_distances(panel, q, distances)
+        row_distances(panel, q, -1, distances)
         count, _ = neighborhood(distances, n, rule, who, weights, scratch)
         total, squares = 0.0, 0.0
         for c in range(count):
@@ -293,9 +292,31 @@ def effective_counts(panel, rule, start, stop, out):
 @kernel
 def listed_neighbors(panel, rule, q):
     """Return rows, squared distances and weights of one query's neighbors, and whether its ball was empty."""
-    n = panel.n
+    n = columns(panel)
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
-    row_distances(panel, q, distances)
+    row_distances(panel, q, -1, distances)
     count, nobody = neighborhood(distances, n, rule, who, weights, scratch)
-    return who[:count].copy(), distances[who[:count]], weights[:count].copy(), nobody
+    squared = distances[who[:count]]
+    name_rows(panel, q, who, count)
+    return who[:count].copy(), squared, weights[:count].copy(), nobody
+
+
+@kernel
+def nearest_columns(panel, count, start, stop, out):
+    """Write the `count` nearest rows of each query, ascending by row; of those tied for the last place, the first."""
+    n = columns(panel)
+    distances, scratch = np.empty(n), np.empty(n)
+    for q in range(start, stop):
+        row_distances(panel, q, -1, distances)
+        scratch[:] = distances
+        limit = kth_smallest(scratch, count)
+        tied = count
+        for i in range(n):
+            tied -= distances[i] < limit
+        taken = 0
+        for i in range(n):
+            if distances[i] < limit or (distances[i] == limit and tied > 0):
+                tied -= distances[i] == limit
+                out[q, taken] = i
+                taken += 1

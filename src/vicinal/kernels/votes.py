@@ -33,9 +33,7 @@ def averaged(panel, rule, own, values, start, stop, out):
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
-        row_distances(panel, q, distances)
-        if own[q] >= 0:
-            distances[own[q]] = np.inf
+        row_distances(panel, q, own[q], distances)
         count, _ = neighborhood(distances, n, rule, who, weights, scratch)
         total, summed = 0.0, 0.0
         for c in range(count):
@@ -51,9 +49,7 @@ def voted(panel, rule, own, labels, start, stop, out):
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
-        row_distances(panel, q, distances)
-        if own[q] >= 0:
-            distances[own[q]] = np.inf
+        row_distances(panel, q, own[q], distances)
         count, _ = neighborhood(distances, n, rule, who, weights, scratch)
         out[q, :] = 0.0
         total = 0.0

@@ -7,9 +7,15 @@ that a search may work anywhere. A rule says who is a neighbor, and with which w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
-from vicinal._arrays import Bools, Floats, Ints, Reals
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal._arrays import Bools, Floats, Ints
+from vicinal._rows import Readable
+from vicinal.kept import Kept
 from vicinal.kernels.exact import Joined
 from vicinal.kernels.lists import Lists
 from vicinal.kernels.ranks import Plugged, Rule
@@ -18,6 +24,9 @@ from vicinal.neighbors.reference import Reference
 
 class NeighborSearch(ABC):
     """How neighbors are found: a frozen configuration."""
+
+    exact: ClassVar[bool] = True
+    """Whether it finds all neighbors, as Exact needs it to."""
 
     @abstractmethod
     def arithmetic(self, reference: Reference) -> str:
@@ -28,7 +37,7 @@ class NeighborSearch(ABC):
         self,
         reference: Reference,
         rule: Rule,
-        queries: Reals,
+        queries: Readable,
         own: Ints,
         first_tied: Ints,
         *,
@@ -46,7 +55,7 @@ class NeighborSearch(ABC):
         reference: Reference,
         rule: Rule,
         plugged: Plugged,
-        queries: Reals,
+        queries: Readable,
         own: Ints,
         levels: tuple[Ints, Floats],
         *,
@@ -56,13 +65,20 @@ class NeighborSearch(ABC):
 
     @abstractmethod
     def plugged_counts(
-        self, reference: Reference, rule: Rule, plugged: Plugged, queries: Reals, candidates: Floats
+        self, reference: Reference, rule: Rule, plugged: Plugged, queries: Readable, candidates: Floats
     ) -> Ints:
         """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
 
     @abstractmethod
-    def joined_sums(self, reference: Reference, rule: Rule, codes: Ints, *, progress: str | None = None) -> Joined:
-        """Return what is kept of each reference row to rank it again when a point joins; its keys are left empty."""
+    def joined_sums(
+        self, reference: Reference, rule: Rule, codes: Ints, rows: Ints, *, progress: str | None = None
+    ) -> Joined:
+        """Return what is kept of these reference rows to rank them again when a point joins; keys are left empty."""
+
+    def reached(self, reference: Reference, reach2: Floats, queries: Readable) -> Bools:
+        """Return which reference rows have a query within their squared reach, (n,), or more of them than that."""
+        del reach2, queries
+        return np.ones(reference.n, np.bool_)
 
     @abstractmethod
     def joined_thresholds(
@@ -71,7 +87,7 @@ class NeighborSearch(ABC):
         rule: Rule,
         joined: Joined,
         distinct: Floats,
-        queries: Reals,
+        queries: Readable,
         orders: Ints,
         *,
         progress: str | None = None,
@@ -85,18 +101,18 @@ class NeighborSearch(ABC):
         rule: Rule,
         joined: Joined,
         distinct: Floats,
-        queries: Reals,
+        queries: Readable,
         candidates: Floats,
     ) -> Ints:
         """Return how many rows have a pair below that of each candidate score of a query that joins."""
 
     @abstractmethod
-    def effective_sizes(self, reference: Reference, rule: Rule, queries: Reals) -> Floats:
+    def effective_sizes(self, reference: Reference, rule: Rule, queries: Readable) -> Floats:
         """Return how many equally weighted neighbors those of each query are worth, (q,)."""
 
     @abstractmethod
     def nearest_first(
-        self, reference: Reference, rule: Rule, queries: Reals
+        self, reference: Reference, rule: Rule, queries: Readable
     ) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
         """Yield rows, distances and weights (summing to one) of each query's neighbors, and whether its ball was empty.
 
@@ -106,3 +122,12 @@ class NeighborSearch(ABC):
     @abstractmethod
     def lists(self, reference: Reference, folds: Ints, n_folds: int, most: int, least: int) -> Lists:
         """Return the nearest others of each reference row, nearest first, enough for `most` neighbors in any fold."""
+
+    def kept(self, reference: Reference, rule: Rule) -> Mapping[str, NDArray[Any]]:
+        """Return arrays by which the same neighbors are found again, beyond the rows themselves."""
+        del reference, rule
+        return {}
+
+    def restore(self, reference: Reference, rule: Rule, kept: Kept) -> None:
+        """Take what `kept` returned, where there was anything; `CorruptArtifact` where it cannot be that."""
+        del reference, rule, kept

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from vicinal._arrays import Ints, Reals
+from vicinal._arrays import Ints
+from vicinal._rows import Readable
 from vicinal.kernels.lists import Lists
 from vicinal.neighbors.base import NeighborSearch
 from vicinal.neighbors.exact import ExactSearch
@@ -24,7 +25,7 @@ class NeighborLists:
     @classmethod
     def among(
         cls,
-        representations: Reals,
+        representations: Readable,
         most: int,
         folds: Ints | None = None,
         least: int = 0,

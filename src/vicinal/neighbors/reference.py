@@ -19,6 +19,8 @@ from typing import cast
 import numpy as np
 
 from vicinal._arrays import Floats, Ints, Reals, check_finite
+from vicinal._memory import rows_within
+from vicinal._rows import Readable
 from vicinal._threads import over_chunks
 from vicinal.errors import CorruptArtifact, InvalidValue
 from vicinal.kernels.distances import Panel, squared_norms
@@ -29,6 +31,9 @@ TILE = 64
 
 QUERY_TILE = 32
 """Queries are padded to a multiple of this: less, and a single row would cost less, but BLAS is not stable there."""
+
+ALL: Ints = np.empty((0, 0), np.int64)
+"""No lists: a query is compared with all rows."""
 
 DIRECT_WIDTH = 24
 """Representations up to this wide are compared directly: a product would not be faster."""
@@ -44,13 +49,14 @@ class Reference:
     multiplied: bool  # distances come from products; otherwise from plain sums of squares
 
     @classmethod
-    def of(cls, representations: Reals, order: Ints) -> Reference:
+    def of(cls, representations: Readable, order: Ints) -> Reference:
         """Take the rows in `order`, pad and measure them; float16 becomes float32."""
         width = representations.shape[1]
         dtype, multiplied = arithmetic_for(representations.dtype, width)
         padded = zero_tiles(len(order), width, dtype, TILE)
-        for start in range(0, len(order), 4096):  # piece by piece: no second copy of all rows
-            some = order[start : start + 4096]
+        step = rows_within(0.25, 4 * 8 * width, 4096)  # piece by piece: no second copy of all rows
+        for start in range(0, len(order), step):
+            some = order[start : start + step]
             padded[start : start + len(some)] = representations[some]
         return cls(padded, _norms(padded), len(order), multiplied)
 
@@ -92,11 +98,16 @@ class Reference:
         dtype = self.rows.dtype
         if not self.multiplied:
             rows = np.ascontiguousarray(queries, dtype=dtype)
-            return Panel(np.empty((0, 0), dtype), rows, _norms(rows), self.rows, self.norms, self.n)
+            return Panel(np.empty((0, 0), dtype), rows, _norms(rows), self.rows, self.norms, self.n, ALL)
         rows = padded_queries(queries, dtype)
-        fits = buffer is not None and buffer.shape == (len(rows), len(self.rows))
-        products = np.matmul(rows, self.rows.T, out=buffer if fits else None)
-        return Panel(products, rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n)
+        fits = buffer is not None and len(buffer) >= len(rows) and buffer.shape[1] == len(self.rows)
+        products = np.matmul(rows, self.rows.T, out=buffer[: len(rows)] if fits and buffer is not None else None)
+        return Panel(products, rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n, ALL)
+
+    def shortlist(self, queries: Reals, listed: Ints) -> Panel:
+        """Return one block of queries, (q, d), each against the rows `listed` for it, (q, m)."""
+        rows = np.ascontiguousarray(queries, dtype=self.rows.dtype)
+        return Panel(np.empty((0, 0), rows.dtype), rows, _norms(rows), self.rows, self.norms, self.n, listed)
 
 
 def nearest_first(panel: Panel, rule: Rule) -> Iterator[tuple[Ints, Floats, Floats, bool]]:

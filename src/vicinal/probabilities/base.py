@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vicinal._arrays import Floats, Reals, as_reals, at_least_single, check_probabilities
+from vicinal._memory import rows_within
 from vicinal._threads import over_chunks
 from vicinal.errors import ShapeMismatch
 from vicinal.kernels.rows import softmax_rows
@@ -16,6 +17,10 @@ from vicinal.remembered import Remembered
 
 CHUNK_ENTRIES = 2**22
 """Probabilities held at a time where they have to be computed."""
+
+
+PROBABILITY_BYTES = 24
+"""Bytes that go with each of them: the logit as float32, the probability, and what is made of it."""
 
 
 class ProbabilityModel(ABC):
@@ -45,7 +50,7 @@ def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel |
     if model is None and outputs.probabilities is not None and outputs.probabilities.dtype != np.float16:
         yield 0, outputs.probabilities
         return
-    step = max(1, CHUNK_ENTRIES // outputs.n_classes)
+    step = rows_within(0.25, PROBABILITY_BYTES * outputs.n_classes, max(1, CHUNK_ENTRIES // outputs.n_classes))
     for start in range(0, len(outputs), step):
         chunk = outputs[start : start + step]
         yield start, plain_probabilities(chunk) if model is None else checked_probabilities(chunk, model)

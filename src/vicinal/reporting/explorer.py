@@ -56,7 +56,7 @@ def landscape(answers: Answers, shown: Ints, projection: Projection, seed: int) 
     if found is None:
         return None, None
     chosen = np.sort(np.random.default_rng([seed, 3]).permutation(len(found.thresholds))[:MAPPED])
-    tests = mapped_representations(answers.outputs[shown], predictor.representation)
+    tests = mapped_representations(answers.outputs[shown], predictor.representation)[:]
     both = np.concatenate([found.representations[chosen], tests.astype(found.representations.dtype)])
     places = np.round(projection.of(both), 4)
     return {

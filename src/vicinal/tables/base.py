@@ -12,6 +12,10 @@ Columns: TypeAlias = dict[str, NDArray[Any]]
 """Columns of a chunk of rows: (rows,) or (rows, width) each, numbers or text."""
 
 
+MOST_ROWS = 2**31
+"""More rows than any table has."""
+
+
 class Table(ABC):
     """Rows in named columns; nothing but a chunk of them is ever in memory."""
 
@@ -38,6 +42,11 @@ class Table(ABC):
     @abstractmethod
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
         """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+
+    def whole(self, columns: Sequence[str]) -> Columns:
+        """Return these columns of all rows; none where there are no rows."""
+        most = self.n_rows
+        return next(iter(self.chunks(columns, MOST_ROWS if most is None else max(most, 1))), {})
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from vicinal.tables.arrays import (
@@ -25,6 +27,9 @@ from vicinal.tables.arrays import (
 )
 from vicinal.tables.base import Columns, Table
 from vicinal.tables.files import check_file, check_request, common_rows, equal_rows, file_identity, reading, shown
+
+LARGE = 2**26
+"""Bytes from which a column is mapped into memory instead of read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +77,24 @@ class NpyTable(Table):
         for name in columns:
             check_column(self.headers[name], shown(self.paths[name]))
         return self._chunks(columns, rows, start, equal_rows(row_counts(self.headers), columns))
+
+    def whole(self, columns: Sequence[str]) -> Columns:
+        """Return these columns of all rows; those that lie row by row are mapped into memory, not read."""
+        found = super().whole([name for name in columns if not self._mappable(name)] or columns[:1])
+        equal_rows(row_counts(self.headers), columns)
+        for name in columns:
+            if self._mappable(name) and name not in found:
+                header, path = self.headers[name], self.paths[name]
+                check_column(header, shown(path))
+                with reading(shown(path)):
+                    found[name] = np.memmap(path, header.dtype, "r", header.offset, header.shape)
+        return {name: found[name] for name in columns} if found else {}
+
+    def _mappable(self, name: str) -> bool:
+        """Return whether a column is large, lies row by row, and is as this machine reads numbers."""
+        header = self.headers[name]
+        length = math.prod(header.shape) * header.dtype.itemsize
+        return not header.by_columns and header.dtype.isnative and header.dtype.kind in "fiu" and length > LARGE
 
     def _chunks(self, columns: Sequence[str], rows: int, start: int, n_rows: int) -> Iterator[Columns]:
         with ExitStack() as stack, reading(self.name):

@@ -35,9 +35,6 @@ TARGETS = ("labels", "targets")
 GUESSED_WIDTH = 2**12
 """Numbers in a row that cannot be looked at before it is read."""
 
-MOST_ROWS = 2**31
-"""More rows than can be in memory."""
-
 ROW = re.compile(r"\brow ([0-9]+)\b")
 """A row number in a message."""
 
@@ -74,21 +71,29 @@ class Rows:
 
         Whatever is refused on the way is said with the name of the table, and with row numbers of the whole of it.
         """
-        wanted = list(dict.fromkeys([*self.columns.values(), *([] if self.truth is None else [self.truth])]))
-        first = start
+        wanted, first = self._wanted(), start
         for chunk in self.table.chunks(wanted, rows, start):
             with self._placed(first):
                 found = work(first, self._outputs(chunk), None if self.truth is None else chunk[self.truth])
             yield found
             first += len(chunk[wanted[0]])
         if first == start == 0:
-            msg = f"{self.table.name} must have at least one row; it has none."
-            raise InvalidFile(msg)
+            raise self._no_rows()
+
+    def _wanted(self) -> list[str]:
+        """Return the columns to read."""
+        return list(dict.fromkeys([*self.columns.values(), *([] if self.truth is None else [self.truth])]))
+
+    def _no_rows(self) -> InvalidFile:
+        return InvalidFile(f"{self.table.name} must have at least one row; it has none.")
 
     def whole(self) -> tuple[ModelOutputs, NDArray[Any] | None]:
         """Return outputs and targets of all rows at once."""
-        most = self.table.n_rows
-        return next(self.each(lambda _, outputs, truth: (outputs, truth), MOST_ROWS if most is None else max(most, 1)))
+        found = self.table.whole(self._wanted())
+        if not found:
+            raise self._no_rows()
+        with self._placed(0):
+            return self._outputs(found), None if self.truth is None else found[self.truth]
 
     @contextmanager
     def _placed(self, first: int) -> Iterator[None]:

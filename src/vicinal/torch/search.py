@@ -15,6 +15,7 @@ from torch import Tensor
 
 from vicinal._arrays import Bools, Floats, Ints, Reals, positive
 from vicinal._progress import counter
+from vicinal._rows import Readable, ReadRows
 from vicinal.errors import InvalidLevel
 from vicinal.kernels.exact import Joined
 from vicinal.kernels.lists import Lists, enough_listed
@@ -68,7 +69,7 @@ class TorchSearch(NeighborSearch):
         self,
         reference: Reference,
         rule: Rule,
-        queries: Reals,
+        queries: Readable,
         own: Ints,
         first_tied: Ints,
         *,
@@ -88,7 +89,7 @@ class TorchSearch(NeighborSearch):
         reference: Reference,
         rule: Rule,
         plugged: Plugged,
-        queries: Reals,
+        queries: Readable,
         own: Ints,
         levels: tuple[Ints, Floats],
         *,
@@ -105,7 +106,7 @@ class TorchSearch(NeighborSearch):
         return self._over(reference, rule, queries, own, accepted, [], progress)[0]
 
     def plugged_counts(
-        self, reference: Reference, rule: Rule, plugged: Plugged, queries: Reals, candidates: Floats
+        self, reference: Reference, rule: Rule, plugged: Plugged, queries: Readable, candidates: Floats
     ) -> Ints:
         """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
         scores, ranks, values = self._sent(plugged.scores, plugged.ranks, plugged.values)
@@ -116,18 +117,20 @@ class TorchSearch(NeighborSearch):
 
         return self._over(reference, rule, queries, None, counted, [candidates], None)[0]
 
-    def joined_sums(self, reference: Reference, rule: Rule, codes: Ints, *, progress: str | None = None) -> Joined:
-        """Return what is kept of each reference row to rank it again when a point joins."""
-        (known,), own = self._sent(codes), np.arange(reference.n)
+    def joined_sums(
+        self, reference: Reference, rule: Rule, codes: Ints, rows: Ints, *, progress: str | None = None
+    ) -> Joined:
+        """Return what is kept of these reference rows to rank them again when a point joins."""
+        (known,) = self._sent(codes)
         names: list[str] = []
 
-        def summed(found: Distances, rows: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
-            sums = joined_sums(found, rule, known, rows, listed=listed)
+        def summed(found: Distances, own: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
+            sums = joined_sums(found, rule, known, own, listed=listed)
             names[:] = sums
             return tuple(sums.values())
 
-        found = self._over(reference, rule, reference.rows[: reference.n], own, summed, [own], progress)
-        return Joined.empty(codes)._replace(**dict(zip(names, found, strict=True)))
+        found = self._over(reference, rule, ReadRows(reference.rows, rows), rows, summed, [rows], progress)
+        return Joined.empty(codes[rows])._replace(**dict(zip(names, found, strict=True)))
 
     def joined_thresholds(
         self,
@@ -135,7 +138,7 @@ class TorchSearch(NeighborSearch):
         rule: Rule,
         joined: Joined,
         distinct: Floats,
-        queries: Reals,
+        queries: Readable,
         orders: Ints,
         *,
         progress: str | None = None,
@@ -155,7 +158,7 @@ class TorchSearch(NeighborSearch):
         rule: Rule,
         joined: Joined,
         distinct: Floats,
-        queries: Reals,
+        queries: Readable,
         candidates: Floats,
     ) -> Ints:
         """Return how many rows have a pair below that of each candidate score of a query that joins."""
@@ -167,7 +170,7 @@ class TorchSearch(NeighborSearch):
         cost = Cost.of_joining(rule, reference.n)
         return self._over(reference, rule, queries, None, counted, [candidates], None, cost)[0]
 
-    def effective_sizes(self, reference: Reference, rule: Rule, queries: Reals) -> Floats:
+    def effective_sizes(self, reference: Reference, rule: Rule, queries: Readable) -> Floats:
         """Return how many equally weighted neighbors those of each query are worth, (q,)."""
 
         def worth(found: Distances, *, listed: bool) -> tuple[Tensor]:
@@ -176,7 +179,7 @@ class TorchSearch(NeighborSearch):
         return self._over(reference, rule, queries, None, worth, [], None)[0]
 
     def nearest_first(
-        self, reference: Reference, rule: Rule, queries: Reals
+        self, reference: Reference, rule: Rule, queries: Readable
     ) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
         """Yield rows, distances and weights of each query's neighbors, and whether its ball was empty."""
         cost = Cost.of(rule, reference.n)
@@ -244,7 +247,7 @@ class TorchSearch(NeighborSearch):
         self,
         reference: Reference,
         rule: Rule,
-        queries: Reals,
+        queries: Readable,
         own: Ints | None,
         work: Callable[..., tuple[Tensor, ...]],
         columns: Sequence[NDArray[Any]],

@@ -106,6 +106,12 @@ def threshold_part(predictor: SetPredictor, located: Located) -> methods.Thresho
         return methods.SplitThresholds(order=order, scores=tensor(found.scores))
     if not isinstance(found, (PluggedCalibration, ExactCalibration)):
         raise _unknown(predictor.method)
+    if not found.search.exact:
+        msg = (
+            f"a module finds neighbors exactly, and this predictor was calibrated with {found.search!r}: sets would "
+            "not be those that were calibrated. Calibrate with ExactSearch() or vicinal.torch.TorchSearch()."
+        )
+        raise Incompatible(msg)
     shared: dict[str, Any] = {
         "order": order,
         "scores": tensor(found.reference.scores),

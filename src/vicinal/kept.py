@@ -75,6 +75,22 @@ class Kept:
             raise CorruptArtifact(msg)
         return found
 
+    def links(self, name: str, n: int | None, most: int) -> NDArray[np.int32]:
+        """Return whole numbers from -1, which is nobody, to `most`, in 32 bits, (n,)."""
+        found = self._of(name, "i", 1, n)
+        if found.dtype != np.int32 or (len(found) and (found.min() < -1 or found.max() > most)):
+            msg = f"{name} must be int32 from -1 to {most}."
+            raise CorruptArtifact(msg)
+        return found
+
+    def order(self, name: str, n: int) -> Ints:
+        """Return the numbers 0 to n - 1 in some order, (n,)."""
+        found = self.counts(name, n, most=n - 1)
+        if len(np.unique(found)) != n:
+            msg = f"{name} must hold each of the numbers 0 to {n - 1} once."
+            raise CorruptArtifact(msg)
+        return found
+
     def flags(self, name: str, n: int) -> NDArray[np.bool_]:
         """Return booleans, (n,)."""
         return self._of(name, "b", 1, n)

@@ -1,0 +1,120 @@
+"""A graph of rows, each linked to some near it and, on higher levels, to some far away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal._arrays import Ints, whole_number
+from vicinal._threads import over_chunks
+from vicinal.errors import CorruptArtifact
+from vicinal.kept import Kept
+from vicinal.neighbors.indexes.base import Arrays, Index, Layout, add_rows, faiss, named, one_thread
+
+
+@dataclass(frozen=True)
+class HNSW(Index):
+    """A graph in which a query walks to its neighbors: fast to ask, slow to build, with `links` edges a row.
+
+    `building` says how widely the build looks for a row's neighbors, `breadth` how widely a query does.
+
+    Examples
+    --------
+    >>> HNSW(links=16)
+    HNSW(links=16, building=100, breadth=None)
+    """
+
+    links: int = 32
+    building: int = 100
+    breadth: int | None = None
+
+    def __post_init__(self) -> None:
+        whole_number("links", self.links, least=2, most=512)
+        whole_number("building", self.building, least=1)
+        if self.breadth is not None:
+            whole_number("breadth", self.breadth, least=1)
+
+    @property
+    def effort(self) -> int | None:
+        """The breadth of a query's walk."""
+        return self.breadth
+
+    def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
+        """Return the graph; which edges it has depends on the order of the rows."""
+        del seed
+        layout = HNSWLayout(rows, self)
+        layout.add(first, progress)
+        return layout
+
+    def restored(self, rows: NDArray[np.float32], kept: Kept) -> Layout:
+        """Return the graph from its edges, none of which may lead out of it."""
+        n, layout = len(rows), HNSWLayout(rows, self)
+        order, entry = kept.order("index.order", n), int(kept.counts("index.entry", 1, most=n - 1)[0])
+        levels = kept.links("index.levels", n, most=32)
+        if n == 0 or levels.min() < 1 or levels[entry] != levels.max():
+            msg = "the levels of a graph must be at least 1, and its entry on the highest."
+            raise CorruptArtifact(msg)
+        ends = np.cumsum(self.links * (levels.astype(np.int64) + 1))
+        neighbors = kept.links("index.neighbors", int(ends[-1]), most=n - 1)
+        for node in np.flatnonzero(levels > 1):
+            for level in range(1, levels[node]):
+                begin = ends[node] - self.links * (levels[node] - level)
+                near = neighbors[begin : begin + self.links]
+                if np.any(levels[near[near >= 0]] <= level):
+                    msg = "an edge of a graph must lead to a row on its level."
+                    raise CorruptArtifact(msg)
+        layout.restore(order, entry, levels, np.concatenate([[0], ends]), neighbors)
+        return layout
+
+
+class HNSWLayout(Layout):
+    """A graph over rows in the order in which they were added."""
+
+    def __init__(self, rows: NDArray[np.float32], how: HNSW) -> None:
+        self.rows, self.order = rows, np.empty(0, np.int64)
+        self.most_effort = len(rows)
+        self.index = faiss().IndexHNSWFlat(rows.shape[1], how.links)
+        self.index.hnsw.efConstruction = how.building
+
+    def add(self, rows: Ints, progress: str | None) -> None:
+        """Lay out rows, one after another: on threads, no two builds would be the same."""
+        self.order = np.concatenate([self.order, rows])
+        add_rows(self.index, self.rows, rows, progress)
+
+    def restore(
+        self, order: Ints, entry: int, levels: NDArray[np.int32], offsets: Ints, neighbors: NDArray[np.int32]
+    ) -> None:
+        """Take the rows and checked edges of a graph."""
+        library, graph = faiss(), self.index.hnsw
+        self.order = order
+        add_rows(library.downcast_index(self.index.storage), self.rows, order, None)
+        library.copy_array_to_vector(np.ascontiguousarray(levels), graph.levels)
+        library.copy_array_to_vector(offsets.astype(np.uint64), graph.offsets)
+        library.copy_array_to_vector(np.ascontiguousarray(neighbors), graph.neighbors)
+        graph.entry_point, graph.max_level, self.index.ntotal = entry, int(levels.max()) - 1, len(order)
+
+    def candidates(self, queries: NDArray[np.float32], count: int, effort: int) -> Ints:
+        """Return the nearest that a walk meets, (q, count)."""
+        found = np.empty((len(queries), count), np.int64)
+        how = faiss().SearchParametersHNSW(efSearch=effort)
+
+        def walk(start: int, stop: int) -> None:
+            with one_thread():
+                found[start:stop] = self.index.search(queries[start:stop], count, params=how)[1]
+
+        over_chunks(walk, len(queries), max(count, effort) * self.rows.shape[1])
+        return named(found, self.order)
+
+    def kept(self) -> Arrays:
+        """Return the edges."""
+        library, graph = faiss(), self.index.hnsw
+        levels, neighbors = (library.vector_to_array(getattr(graph, name)) for name in ("levels", "neighbors"))
+        entry = np.array([graph.entry_point], np.int64)
+        return {
+            "index.order": self.order,
+            "index.entry": entry,
+            "index.levels": levels,
+            "index.neighbors": neighbors,
+        }

@@ -1,0 +1,111 @@
+"""Rows by the signs of random projections: those that agree in most signs are likely to be near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal._arrays import Floats, Ints, Reals, check_finite, whole_number
+from vicinal._progress import steps
+from vicinal._threads import over_chunks
+from vicinal.errors import CorruptArtifact, InvalidLevel
+from vicinal.kept import Kept
+from vicinal.kernels.rows import hash_keys
+from vicinal.neighbors.indexes.base import PIECE, Arrays, Index, Layout, faiss, named, one_thread
+from vicinal.neighbors.reference import row_products
+
+
+@dataclass(frozen=True)
+class LSH(Index):
+    """Locality-sensitive hashing, the paper's variant: rows by the signs of `bits` random projections.
+
+    The `candidates` whose signs differ least from the query's are looked at.
+
+    Examples
+    --------
+    >>> LSH(bits=128)
+    LSH(bits=128, candidates=None)
+    """
+
+    bits: int = 256
+    candidates: int | None = None
+
+    def __post_init__(self) -> None:
+        if whole_number("bits", self.bits, least=8, most=2**16) % 8:
+            raise InvalidLevel("bits", self.bits, "a multiple of 8")
+        if self.candidates is not None:
+            whole_number("candidates", self.candidates, least=1)
+
+    @property
+    def effort(self) -> int | None:
+        """The number of candidates."""
+        return self.candidates
+
+    def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
+        """Return the rows by their signs around the mean."""
+        from scipy.special import ndtri
+
+        keys = np.empty(self.bits * rows.shape[1], np.uint64)
+        hash_keys(np.uint64(seed), keys)  # not numpy's generator, which may change between versions
+        planes = ndtri(((keys >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53).reshape(self.bits, -1)
+        starts = range(0, len(first), PIECE)
+        mean = sum(rows[first[start : start + PIECE]].sum(axis=0, dtype=np.float64) for start in starts) / len(first)
+        layout = LSHLayout(rows, planes, mean)
+        layout.add(first, progress)
+        return layout
+
+    def restored(self, rows: NDArray[np.float32], kept: Kept) -> Layout:
+        """Return the rows by their signs again."""
+        planes, mean = kept.table("index.planes"), kept.floats("index.mean", rows.shape[1])
+        if planes.dtype != np.float64 or planes.shape != (self.bits, rows.shape[1]):
+            msg = f"planes must be float64, one for each of {self.bits} bits; got {planes.dtype} {planes.shape}."
+            raise CorruptArtifact(msg)
+        check_finite(planes, "index.planes")
+        check_finite(mean, "index.mean")
+        layout = LSHLayout(rows, planes, mean)
+        layout.add(kept.order("index.order", len(rows)), None)
+        return layout
+
+
+class LSHLayout(Layout):
+    """Rows by the signs of their projections, in the order in which they were added."""
+
+    def __init__(self, rows: NDArray[np.float32], planes: Floats, mean: Floats) -> None:
+        self.rows, self.planes, self.mean = rows, planes, mean
+        self.order = np.empty(0, np.int64)
+        self.most_effort = len(rows)
+        self.index = faiss().IndexBinaryFlat(len(planes))
+
+    def signs(self, rows: Reals) -> NDArray[np.uint8]:
+        """Return the signs of projections, packed, (n, bits / 8)."""
+        return np.packbits(row_products(rows.astype(np.float64) - self.mean, self.planes) > 0, axis=1)
+
+    def add(self, rows: Ints, progress: str | None) -> None:
+        """Lay out rows."""
+        self.order = np.concatenate([self.order, rows])
+        for start in steps(range(0, len(rows), PIECE), progress):
+            with one_thread():
+                self.index.add(self.signs(self.rows[rows[start : start + PIECE]]))
+
+    def listed(self, count: int, effort: int) -> int:
+        """Return the number of candidates, at least as many as are wanted."""
+        return min(len(self.rows), max(count, effort))
+
+    def candidates(self, queries: NDArray[np.float32], count: int, effort: int) -> Ints:
+        """Return the rows whose signs differ least, (q, candidates)."""
+        most = min(self.listed(count, effort), self.index.ntotal)
+        found = np.full((len(queries), self.listed(count, effort)), -1, np.int64)
+        signs = self.signs(queries)
+
+        def compare(start: int, stop: int) -> None:
+            with one_thread():
+                found[start:stop, :most] = self.index.search(signs[start:stop], most)[1]
+
+        over_chunks(compare, len(queries), len(self.rows))
+        return named(found, self.order)
+
+    def kept(self) -> Arrays:
+        """Return the planes, and the order of the rows."""
+        return {"index.order": self.order, "index.planes": self.planes, "index.mean": self.mean}

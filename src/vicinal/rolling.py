@@ -1,0 +1,143 @@
+"""Rolling a predictor on: rows whose targets have become known come in, the oldest go."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._arrays import Ints
+from vicinal._memory import within
+from vicinal.calibration import ScoredRows, Task
+from vicinal.calibration.rolling import kept_places, rows_to_drop
+from vicinal.errors import Incompatible, ShapeMismatch, TooFewRows
+from vicinal.fingerprints import fingerprint, row_marks
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, RowIds
+from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor, check_outputs
+from vicinal.scores import RegressionScore
+from vicinal.scoring import check_fitted_apart, checked_targets, fitting_score, scored_rows
+
+
+@overload
+def roll(
+    predictor: SetPredictor,
+    outputs: ClassificationOutputs,
+    targets: ArrayLike,
+    *,
+    drop: int | None = ...,
+    memory: float | str | None = ...,
+    progress: bool = ...,
+) -> SetPredictor: ...
+@overload
+def roll(
+    predictor: IntervalPredictor,
+    outputs: RegressionOutputs,
+    targets: ArrayLike,
+    *,
+    drop: int | None = ...,
+    memory: float | str | None = ...,
+    progress: bool = ...,
+) -> IntervalPredictor: ...
+def roll(
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    *,
+    drop: int | None = None,
+    memory: float | str | None = None,
+    progress: bool = False,
+) -> SetPredictor | IntervalPredictor:
+    """Return the predictor with these rows added to those it is calibrated on, and the `drop` oldest gone.
+
+    Without `drop`, as many go as come. It is what calibrating on those rows anew would be, to the bit, but Exact ranks
+    again only rows in whose neighborhood one came or went, and SplitReference, whose reference rows stay, only the new
+    ones. Rows are numbered from the oldest; the parts stay as they were chosen. `memory` as in `calibrate`.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> rows = vc.ModelOutputs.from_predictions(np.arange(60.0), np.arange(60.0)[:, None])
+    >>> targets = np.arange(60.0) % 7
+    >>> predictor = vc.calibrate(rows[:50], targets[:50], 0.8, localizer=vc.Uniform(5))
+    >>> roll(predictor, rows[50:], targets[50:])
+    IntervalPredictor(coverage=0.8, Uniform(n_neighbors=5), method=Exact, 50 ranked rows)
+    """
+    if not isinstance(predictor, (SetPredictor, IntervalPredictor)):
+        msg = f"roll needs a predictor, made by calibrate or load; got {type(predictor).__name__}."
+        raise Incompatible(msg)
+    check_outputs(outputs)
+    if len(outputs) == 0:
+        msg = "roll needs at least one new row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    with within(memory):
+        return _rolled(predictor, outputs, targets, drop, "calibrate" if progress else None)
+
+
+def _rolled(
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    drop: int | None,
+    progress: str | None,
+) -> SetPredictor | IntervalPredictor:
+    known = predictor.calibration
+    count = rows_to_drop(drop, known.n_ranked, len(outputs))
+    task = Task(_scored(predictor, outputs, targets), predictor.localizer, known.searched_by(), progress=progress)
+    ids = _ids(predictor, outputs, count)
+    calibration = predictor.method.rolled(known, task, count)
+    calibration.guarantee(predictor.coverage)
+    new = fingerprint(outputs, checked_targets(outputs, targets))
+    return replace(
+        predictor,
+        calibration=calibration,
+        data="sha256:" + hashlib.sha256(f"{predictor.data} {new} {count}".encode()).hexdigest(),
+        seen=None if predictor.seen is None else _window(predictor, predictor.seen, row_marks(outputs), count),
+        row_ids=ids,
+    )
+
+
+def _scored(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, targets: ArrayLike) -> ScoredRows:
+    """Return the new rows scored; refuse rows that do not fit, or that a fitted part remembers."""
+    score = fitting_score(outputs, predictor.nonconformity)
+    model = None if isinstance(predictor, IntervalPredictor) else predictor.probabilities
+    if isinstance(predictor, SetPredictor):
+        predictor.check_classes(outputs)
+    if model is not None:
+        check_fitted_apart(outputs, model, model.remembered)
+    if isinstance(score, RegressionScore):
+        check_fitted_apart(outputs, score, score.remembered)
+    return scored_rows(outputs, targets, score, model, predictor.mapped(outputs))
+
+
+def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | None:
+    """Return the ids of the rows that neighbors are numbered by."""
+    if predictor.row_ids is None or not predictor.method.ranks_reference:
+        return predictor.row_ids
+    if outputs.row_ids is None or outputs.row_ids.dtype.kind != predictor.row_ids.dtype.kind:
+        kind = "text" if predictor.row_ids.dtype.kind == "U" else "whole numbers"
+        msg = f"the rows of this predictor have row_ids, {kind}: give such for the new rows too."
+        raise Incompatible(msg)
+    numbers = _numbers(predictor)
+    oldest_first = numbers[kept_places(numbers, drop)]
+    return np.concatenate([predictor.row_ids[oldest_first], outputs.row_ids])
+
+
+def _window(predictor: Predictor, marks: np.ndarray, new: np.ndarray, drop: int) -> np.ndarray:
+    """Return marks in the order of the rows' new numbers, and after them those of rows that are not ranked."""
+    numbers = _numbers(predictor)
+    if len(numbers) and numbers.max() >= len(marks):
+        msg = f"this predictor has {len(marks)} marks of rows, fewer than the rows that it ranks."
+        raise ShapeMismatch(msg)
+    others = np.delete(marks, numbers)
+    return np.concatenate([marks[numbers[kept_places(numbers, drop)]], new, others])
+
+
+def _numbers(predictor: Predictor) -> Ints:
+    found = predictor.calibration.row_numbers
+    if found is None:
+        msg = "the ages of this predictor's rows are not known, so it cannot roll: calibrate anew."
+        raise Incompatible(msg)
+    return found
