@@ -203,12 +203,17 @@ def whole_number(name: str, value: object, *, least: int, most: int | None = Non
     return int(number)
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value is a number of Python's or numpy's, and no boolean."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
 def seed_number(name: str, value: object) -> int:
     """Return a whole number that fits 64 bits."""
     return whole_number(name, value, least=0, most=2**63 - 1)
 
 
 def _number(name: str, value: object, expected: str) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if not is_number(value):
         raise InvalidLevel(name, value, expected)
-    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)  # type: ignore[arg-type]

@@ -11,22 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import numpy as np
+
 from vicinal.errors import InvalidLevel, TooLittleMemory
 
 DEFAULT = 512.0
-"""Megabytes a call may use where nobody says otherwise."""
+"""Megabytes a call uses where nobody says otherwise, or the least it can do with."""
 
-UNITS = {
-    "": 1.0,
-    "KB": 1e-3,
-    "MB": 1.0,
-    "GB": 1e3,
-    "TB": 1e6,
-    "KIB": 2**10 / 1e6,
-    "MIB": 2**20 / 1e6,
-    "GIB": 2**30 / 1e6,
-}
+UNITS = {"": 1.0, "K": 1e-3, "M": 1.0, "G": 1e3, "T": 1e6}
+UNITS |= {f"{unit}B": size for unit, size in UNITS.items() if unit}
+UNITS |= {"KIB": 2**10 / 1e6, "MIB": 2**20 / 1e6, "GIB": 2**30 / 1e6}
 """Megabytes in what a size may be written in."""
+
+MOST = 1e12
+"""Megabytes: more than any machine has."""
 
 _SAID: ContextVar[float | None] = ContextVar("memory", default=None)
 
@@ -45,9 +43,9 @@ def megabytes(name: str, value: object) -> float:
         written = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*", value)
         if written is not None and written[2].upper() in UNITS:
             found = float(written[1]) * UNITS[written[2].upper()]
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        found = float(value)
-    if found is None or not 0 < found < float("inf"):
+    elif isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        found = float(value) if value < MOST else MOST if value < float("inf") else None
+    if found is None or not found > 0:
         raise InvalidLevel(name, value, expected)
     return found
 
@@ -65,8 +63,17 @@ def within(memory: float | str | None) -> Iterator[None]:
         _SAID.reset(token)
 
 
+def said_bytes() -> int | None:
+    """Return how many bytes may be used, as the call says, or `VICINAL_MEMORY`; None where nobody does."""
+    said = _SAID.get()
+    if said is None:
+        asked = os.environ.get("VICINAL_MEMORY", "")
+        said = megabytes("VICINAL_MEMORY", asked) if asked else None
+    return None if said is None else int(said * 1e6)
+
+
 def working_bytes() -> int:
-    """Return how many bytes may be used: as said by the call, by `VICINAL_MEMORY`, or by default.
+    """Return how many bytes are used: as said, or by default.
 
     Examples
     --------
@@ -74,11 +81,8 @@ def working_bytes() -> int:
     ...     working_bytes()
     3000000
     """
-    said = _SAID.get()
-    if said is None:
-        asked = os.environ.get("VICINAL_MEMORY", "")
-        said = megabytes("VICINAL_MEMORY", asked) if asked else DEFAULT
-    return int(said * 1e6)
+    said = said_bytes()
+    return int(DEFAULT * 1e6) if said is None else said
 
 
 def rows_within(share: float, row_bytes: int, most: int) -> int:
@@ -87,6 +91,7 @@ def rows_within(share: float, row_bytes: int, most: int) -> int:
 
 
 def require(needed: int, what: str, advice: str) -> None:
-    """Refuse where the least that work can be done in is more than there is."""
-    if needed > working_bytes():
-        raise TooLittleMemory(working_bytes(), needed, what, advice)
+    """Refuse where the least that work can be done in is more than was said."""
+    said = said_bytes()
+    if said is not None and needed > said:
+        raise TooLittleMemory(said, needed, what, advice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,10 @@ import numpy as np
 
 from vicinal._arrays import Ints, Reals
 from vicinal._memory import rows_within
+from vicinal.errors import InvalidValue
+
+ROW = re.compile(r"\brow ([0-9]+)\b")
+"""A row number in a message."""
 
 MOST_MAPPED = 4096
 """Rows mapped at a time."""
@@ -40,8 +45,16 @@ class ReadRows:
             return self.table[which]
         places = np.arange(len(self.table))[which] if isinstance(which, slice) else which
         step = rows_within(0.1, 16 * self.table.shape[1], MOST_MAPPED)
-        pieces = [self.made(self.table[places[start : start + step]]) for start in range(0, len(places), step)]
+        pieces = [self._mapped(places[start : start + step]) for start in range(0, len(places), step)]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [self.made(self.table[:0])])
+
+    def _mapped(self, places: Ints) -> Reals:
+        """Return some rows of the table, mapped; what is refused is said with their numbers in the table."""
+        assert self.made is not None  # noqa: S101  where this is called
+        try:
+            return self.made(self.table[places])
+        except InvalidValue as error:
+            raise InvalidValue(ROW.sub(lambda found: f"row {places[int(found[1])]}", str(error))) from error
 
     def taken(self, rows: Ints) -> ReadRows:
         """Return some of these rows, (len(rows), d)."""

@@ -153,6 +153,10 @@ def _assembled(document: Document, parts: dict[str, Any], calibration: Calibrati
         "row_ids": document.row_ids,
     }
     _check_ids(calibration, document.row_ids)
+    numbers = calibration.row_numbers
+    if document.seen is not None and numbers is not None and len(numbers) and numbers.max() >= len(document.seen):
+        msg = f"it has {len(document.seen)} marks of rows, fewer than the rows that it ranks."
+        raise CorruptArtifact(msg)
     score, model = parts["nonconformity"], parts.pop("probabilities")
     if document.kind == "intervals":
         if not isinstance(score, RegressionScore) or model is not None or document.n_classes is not None:

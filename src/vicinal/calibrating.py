@@ -15,7 +15,13 @@ from vicinal.fingerprints import fingerprint, row_marks
 from vicinal.localizers import Localizer
 from vicinal.maps import MapPlan, RepresentationMap
 from vicinal.neighbors import ExactSearch, NeighborSearch
-from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
+from vicinal.outputs import (
+    ClassificationOutputs,
+    ModelOutputs,
+    RegressionOutputs,
+    as_classification,
+    check_distinct_ids,
+)
 from vicinal.predictor import IntervalPredictor, SetPredictor, check_outputs
 from vicinal.probabilities import ProbabilityModel
 from vicinal.quantiles import Coverage, exact_coverage
@@ -106,7 +112,7 @@ def calibrate(
     outputs hold), and probabilities and representations as given.
 
     `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs, which may be memory-mapped,
-    and the predictor itself. Without it: `VICINAL_MEMORY`, or 512 MB.
+    and the predictor itself. Without it: `VICINAL_MEMORY`, or about 512 MB.
 
     Examples
     --------
@@ -126,6 +132,7 @@ def calibrate(
     if len(outputs) == 0:
         msg = "calibration needs at least one row; got none."
         raise TooFewRows(msg, rows=0, needed=1)
+    check_distinct_ids(outputs.row_ids)
     parts = Parts(nonconformity, localizer, probabilities, representation)
     chosen = Exact() if method is None else method
     _check_parts(outputs, parts, chosen)

@@ -325,3 +325,13 @@ def as_row_ids(row_ids: ArrayLike, n_rows: int, other: str) -> RowIds:
         return array.astype(np.str_)
     msg = f"row_ids must be whole numbers or strings; got dtype {array.dtype}."
     raise InvalidValue(msg)
+
+
+def check_distinct_ids(row_ids: RowIds | None) -> None:
+    """Refuse rows of the same id: uniforms are drawn by it, and neighbors named."""
+    if row_ids is None:
+        return
+    found, counts = np.unique(row_ids, return_counts=True)
+    if len(found) != len(row_ids):
+        msg = f"row_ids of calibration rows must differ from each other; {found[counts > 1][0]!r} occurs twice."
+        raise InvalidValue(msg)

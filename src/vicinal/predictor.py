@@ -22,6 +22,7 @@ from vicinal.errors import Incompatible, InvalidLevel, ShapeMismatch
 from vicinal.explanations import Explanation
 from vicinal.localizers import Localizer
 from vicinal.maps import Chained, RepresentationMap, Rounded
+from vicinal.neighbors import NeighborSearch
 from vicinal.outputs import (
     ClassificationOutputs,
     ModelOutputs,
@@ -95,6 +96,11 @@ class Predictor(ABC):
         found = self.calibration.thresholds(rows, wanted, progress="predict" if progress else None)
         return found[:, 0] if coverages is None else found
 
+    @property
+    def search(self) -> NeighborSearch:
+        """How neighbors are found, with all numbers said that were chosen."""
+        return self.calibration.resolved_search()
+
     def recall(self, outputs: ModelOutputs) -> float:
         """Return the share of these rows' exact neighbors that the search finds: 1 unless it is approximate.
 
@@ -146,7 +152,7 @@ class Predictor(ABC):
                 "probabilities": getattr(kept, "probabilities", None),
                 "representation": kept.representation,
                 "method": kept.method,
-                **({} if kept.calibration.searched_by().exact else {"search": kept.calibration.searched_by()}),
+                **({} if kept.search.exact else {"search": kept.search}),
             },
             arrays=kept.calibration.kept(),
             tuning=kept.tuning,
@@ -203,8 +209,7 @@ class Predictor(ABC):
 
     def __repr__(self) -> str:
         parts = [f"coverage={self.coverage!s}", repr(self.localizer), f"method={type(self.method).__name__}"]
-        search = self.calibration.searched_by()
-        parts += [] if search.exact else [f"search={search!r}"]
+        parts += [] if self.search.exact else [f"search={self.search!r}"]
         return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
 
     @property

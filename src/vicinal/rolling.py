@@ -9,16 +9,17 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Ints
+from vicinal._arrays import Floats, Ints, as_labels
 from vicinal._memory import within
 from vicinal.calibration import ScoredRows, Task
-from vicinal.calibration.rolling import kept_places, rows_to_drop
-from vicinal.errors import Incompatible, ShapeMismatch, TooFewRows
+from vicinal.calibration.rolling import kept_places, needed_numbers, rows_to_drop
+from vicinal.errors import Incompatible, TooFewRows
 from vicinal.fingerprints import fingerprint, row_marks
-from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, RowIds
+from vicinal.hashing import overlap
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, RowIds, check_distinct_ids
 from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor, check_outputs
 from vicinal.scores import RegressionScore
-from vicinal.scoring import check_fitted_apart, checked_targets, fitting_score, scored_rows
+from vicinal.scoring import check_apart, check_fitted_apart, checked_targets, fitting_score, scored_rows
 
 
 @overload
@@ -52,9 +53,10 @@ def roll(
 ) -> SetPredictor | IntervalPredictor:
     """Return the predictor with these rows added to those it is calibrated on, and the `drop` oldest gone.
 
-    Without `drop`, as many go as come. It is what calibrating on those rows anew would be, to the bit, but Exact ranks
-    again only rows in whose neighborhood one came or went, and SplitReference, whose reference rows stay, only the new
-    ones. Rows are numbered from the oldest; the parts stay as they were chosen. `memory` as in `calibrate`.
+    Without `drop`, as many go as come, so that the window stays as long as it is. The outcome is that of calibrating
+    anew on the rows in it, to the bit; but Exact ranks again only rows in whose neighborhood one came or went, and
+    SplitReference, whose reference rows stay, only the new ones. Rows are numbered from the oldest; the parts stay as
+    they were chosen. Rows that were calibrated or tuned on are refused. `memory` as in `calibrate`.
 
     Examples
     --------
@@ -84,27 +86,56 @@ def _rolled(
     progress: str | None,
 ) -> SetPredictor | IntervalPredictor:
     known = predictor.calibration
+    values = _targets(predictor, outputs, targets)
     count = rows_to_drop(drop, known.n_ranked, len(outputs))
-    task = Task(_scored(predictor, outputs, targets), predictor.localizer, known.searched_by(), progress=progress)
-    ids = _ids(predictor, outputs, count)
+    late = max(0, count - known.n_ranked)  # more go than there were: the oldest of the new ones go too
+    new, values, count = outputs[late:], values[late:], count - late
+    marks = _new_marks(predictor, new)
+    task = Task(_scored(predictor, new, values), predictor.localizer, known.searched_by(), progress=progress)
+    ids = _ids(predictor, new, count)
     calibration = predictor.method.rolled(known, task, count)
     calibration.guarantee(predictor.coverage)
-    new = fingerprint(outputs, checked_targets(outputs, targets))
+    said = f"{predictor.data} {fingerprint(new, values)} {count}"
     return replace(
         predictor,
         calibration=calibration,
-        data="sha256:" + hashlib.sha256(f"{predictor.data} {new} {count}".encode()).hexdigest(),
-        seen=None if predictor.seen is None else _window(predictor, predictor.seen, row_marks(outputs), count),
+        data="sha256:" + hashlib.sha256(said.encode()).hexdigest(),
+        seen=None if predictor.seen is None else _window(predictor, predictor.seen, marks, count),
         row_ids=ids,
     )
+
+
+def _targets(predictor: Predictor, outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
+    """Return checked targets; of classes, names will do that the predictor knows."""
+    if not isinstance(predictor, SetPredictor):
+        return checked_targets(outputs, targets)
+    classified = predictor.check_classes(outputs)
+    names = classified.class_names or predictor.class_names
+    return as_labels(targets, len(outputs), predictor.n_classes, names)
+
+
+def _new_marks(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs) -> Floats:
+    """Return the marks of rows that are new to the predictor; refuse those it has seen."""
+    marks = row_marks(outputs)
+    tuned = None if predictor.tuning is None else predictor.tuning.seen
+    for known, what in ((predictor.seen, "calibrated"), (tuned, "tuned")):
+        again = 0.0 if known is None else overlap(known, marks)
+        if again:
+            msg = (
+                f"new rows must be new: {again:.0%} are rows that this predictor was {what} on. A row that counts "
+                "twice breaks the guarantee; was this roll done before?"
+            )
+            raise Incompatible(msg)
+    rows = predictor.calibration.reference_rows()
+    if rows is not None and predictor.calibration.width and not predictor.method.ranks_reference:
+        check_apart(predictor.mapped(outputs), rows.representations, "the reference rows")
+    return marks
 
 
 def _scored(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, targets: ArrayLike) -> ScoredRows:
     """Return the new rows scored; refuse rows that do not fit, or that a fitted part remembers."""
     score = fitting_score(outputs, predictor.nonconformity)
     model = None if isinstance(predictor, IntervalPredictor) else predictor.probabilities
-    if isinstance(predictor, SetPredictor):
-        predictor.check_classes(outputs)
     if model is not None:
         check_fitted_apart(outputs, model, model.remembered)
     if isinstance(score, RegressionScore):
@@ -120,24 +151,15 @@ def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | Non
         kind = "text" if predictor.row_ids.dtype.kind == "U" else "whole numbers"
         msg = f"the rows of this predictor have row_ids, {kind}: give such for the new rows too."
         raise Incompatible(msg)
-    numbers = _numbers(predictor)
+    numbers = needed_numbers(predictor.calibration.row_numbers)
     oldest_first = numbers[kept_places(numbers, drop)]
-    return np.concatenate([predictor.row_ids[oldest_first], outputs.row_ids])
+    found: RowIds = np.concatenate([predictor.row_ids[oldest_first], outputs.row_ids])
+    check_distinct_ids(found)
+    return found
 
 
-def _window(predictor: Predictor, marks: np.ndarray, new: np.ndarray, drop: int) -> np.ndarray:
+def _window(predictor: Predictor, marks: Floats, new: Floats, drop: int) -> Floats:
     """Return marks in the order of the rows' new numbers, and after them those of rows that are not ranked."""
-    numbers = _numbers(predictor)
-    if len(numbers) and numbers.max() >= len(marks):
-        msg = f"this predictor has {len(marks)} marks of rows, fewer than the rows that it ranks."
-        raise ShapeMismatch(msg)
+    numbers = needed_numbers(predictor.calibration.row_numbers)
     others = np.delete(marks, numbers)
     return np.concatenate([marks[numbers[kept_places(numbers, drop)]], new, others])
-
-
-def _numbers(predictor: Predictor) -> Ints:
-    found = predictor.calibration.row_numbers
-    if found is None:
-        msg = "the ages of this predictor's rows are not known, so it cannot roll: calibrate anew."
-        raise Incompatible(msg)
-    return found

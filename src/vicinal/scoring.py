@@ -154,7 +154,7 @@ def check_other_rows(outputs: ModelOutputs, others: ModelOutputs) -> None:
     if one.shape[1] != other.shape[1]:
         msg = f"reference rows must have {one.shape[1]} columns of representations, as the calibration rows; "
         raise ShapeMismatch(msg + f"got {other.shape[1]}.")
-    _check_apart(one, other, "reference rows", " To divide the rows you have, use SplitReference(fraction=...).")
+    check_apart(one, other, "reference rows", " To divide the rows you have, use SplitReference(fraction=...).")
 
 
 def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: Remembered | None) -> None:
@@ -162,7 +162,7 @@ def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: Remember
     if remembered is not None:
         name = f"the rows that {type(part).__name__} was fitted on"
         rows = remembered.mapped(outputs, type(part).__name__)
-        _check_apart(
+        check_apart(
             rows, remembered.reference.rows[: len(remembered)], name, " Fit and tune on rows set aside for that."
         )
 
@@ -173,9 +173,9 @@ def _hashed(rows: Readable) -> Floats:
     return np.concatenate([hashed_values(rows[start : start + step], 0) for start in range(0, len(rows), step)])
 
 
-def _check_apart(calibration: Readable, others: Reals, name: str, advice: str) -> None:
+def check_apart(calibration: Readable, others: Readable, name: str, advice: str = "") -> None:
     """Refuse others that stand among the calibration rows."""
-    again = overlap(_hashed(calibration), hashed_values(others, 0))
+    again = overlap(_hashed(calibration), _hashed(others))
     if again:
         msg = (
             f"{name} must be other rows than the calibration rows; {again:.0%} are the same, and a "

@@ -127,12 +127,11 @@ class Nothing(Layout):
 def test_an_index_that_finds_too_few_is_helped_out():
     """Cells of three rows, one of them looked into, for fifteen neighbors; and an index that finds nobody at all."""
     predictor = calibrated(vc.FaissSearch(vc.IVF(cells=100, probed=1)))
-    exact = calibrated(None)
-    for one, other in zip(predictor.neighbors(TEST), exact.neighbors(TEST), strict=True):
-        assert len(one.rows) >= K
-        np.testing.assert_array_equal(np.sort(one.rows), np.sort(other.rows))
+    assert all(len(near.rows) >= K for near in predictor.neighbors(TEST))
+    together, alone = predictor.predict(TEST), [predictor.predict(TEST[i : i + 1]) for i in range(20)]
+    np.testing.assert_array_equal(together.thresholds[:20], [one.thresholds[0] for one in alone])
     reference = Reference.of(OUTPUTS.representations, np.arange(N))
-    listed = approximate.Laid(Nothing(), 1).listed(reference, TEST.representations, 40, K)
+    listed = approximate.Laid(Nothing(), 1, approximate.Units(None, 1.0)).listed(reference, TEST.representations, 40, K)
     assert listed.shape == (len(TEST), 40)
     assert listed.max() < N
 
@@ -174,11 +173,24 @@ def test_duplicates_and_a_column_without_variance():
         assert np.isfinite(predictor.thresholds(outputs[:40])).all()
 
 
-def test_rows_too_long_for_float32_are_refused():
+@pytest.mark.parametrize("name", INDEXES)
+@pytest.mark.parametrize("units", [lambda rows: rows + 1e9, lambda rows: rows * 1e150, lambda rows: rows * 1e-150])
+def test_double_precision_is_not_lost_where_it_counts(name, units, tmp_path):
+    """Far from zero, huge or tiny: distances that float32 cannot tell apart are taken in units of the rows."""
+    given = [units(rows.astype(np.float64)) for rows in (OUTPUTS.representations, TEST.representations)]
+    outputs, test = (vc.ModelOutputs.from_logits(o.given, r) for o, r in zip((OUTPUTS, TEST), given, strict=True))
+    chosen = {"localizer": vc.Uniform(K), "method": vc.SplitReference(), "search": vc.FaissSearch(INDEXES[name]())}
+    predictor = vc.calibrate(outputs, LABELS, 0.9, **chosen)
+    assert predictor.recall(test) > 0.9
+    predictor.save(tmp_path / "a.vicinal")
+    same(vc.load(tmp_path / "a.vicinal").predict(test), predictor.predict(test))
+
+
+def test_one_row_far_away_is_no_error():
     rows = OUTPUTS.representations.astype(np.float64)
     rows[5, 3] = 1e30
-    with pytest.raises(vc.InvalidValue, match="Scale them down"):
-        calibrated(vc.FaissSearch(vc.IVF()), None, vc.ModelOutputs.from_logits(OUTPUTS.given, rows))
+    predictor = calibrated(vc.FaissSearch(vc.IVF()), None, vc.ModelOutputs.from_logits(OUTPUTS.given, rows))
+    assert np.isfinite(predictor.thresholds(TEST)).all()
 
 
 def test_everyone_needs_no_index():
@@ -229,7 +241,7 @@ def refusals():
         (lambda: vc.calibrate(OUTPUTS, LABELS, **ball), vc.Incompatible, "k nearest"),
         (lambda: vc.calibrate(OUTPUTS, LABELS, **everyone), vc.Incompatible, r"search=ExactSearch\(\)"),
         (lambda: vc.FaissSearch("ivf"), vc.Incompatible, r"index must be IVF"),
-        (lambda: vc.FaissSearch(vc.IVF(probed=3), recall=0.9), vc.Incompatible, "not both"),
+        (lambda: vc.FaissSearch(vc.IVF(probed=3), recall=0.9), vc.Incompatible, "leave out recall"),
         (lambda: vc.FaissSearch(recall=1.5), vc.InvalidLevel, "at most 1"),
         (lambda: vc.FaissSearch(recall=0), vc.InvalidLevel, "above 0"),
         (lambda: vc.IVF(cells=0), vc.InvalidLevel, "cells must be"),
@@ -238,10 +250,13 @@ def refusals():
         (lambda: vc.LSH(candidates=0), vc.InvalidLevel, "candidates must be"),
         (lambda: vc.FaissSearch(megabytes=-1), vc.InvalidLevel, "megabytes"),
         (lambda: vc.FaissSearch(seed=-1), vc.InvalidLevel, "seed"),
+        (lambda: vc.FaissSearch(recall="high"), vc.InvalidLevel, "such as 0.95"),
+        (lambda: vc.FaissSearch(megabytes=1e308), vc.InvalidLevel, "at most"),
+        (lambda: calibrated(search).recall(TEST[:0]), vc.TooFewRows, "at least one row"),
     ]
 
 
-@pytest.mark.parametrize("number", range(14))
+@pytest.mark.parametrize("number", range(17))
 def test_what_does_not_fit_is_refused_in_a_sentence(number):
     call, kind, words = refusals()[number]
     with pytest.raises(kind, match=words):
@@ -288,13 +303,20 @@ def test_a_forked_worker_gives_the_same_answer(name):
 HOSTILE = {
     "hnsw": {
         "index.neighbors": [lambda a: np.where(a >= 0, 10**6, a).astype(np.int32), lambda a: a[:-1], lambda a: a - 5],
-        "index.levels": [lambda a: a * 0, lambda a: a * 0 + 33, lambda a: a + 1, lambda a: a.astype(np.int64)],
+        "index.levels": [
+            lambda a: a * 0,
+            lambda a: a * 0 + 33,
+            lambda a: a * 0 + 20,
+            lambda a: a + 1,
+            lambda a: a.astype(np.int64),
+        ],
         "index.entry": [lambda a: a + 10**6, lambda a: a[:0]],
         "index.order": [lambda a: a * 0, lambda a: a[:-1]],
         "index.effort": [lambda a: a - 10**6, lambda a: a.astype(np.float64)],
     },
     "ivf": {
         "index.centers": [lambda a: a[:, :-1], lambda a: a * np.nan, lambda a: a[:0], lambda a: a.astype(np.float64)],
+        "index.order": [lambda a: a * 0, lambda a: a[:-1]],
         "index.cell_of": [lambda a: a + 10**6, lambda a: a - 1, lambda a: a[:-1]],
     },
     "lsh": {
@@ -351,3 +373,76 @@ def test_one_rule_gives_one_index():
     search = vc.FaissSearch(vc.IVF())
     one, other = (search.laid_out(reference, Rule(k, -1.0, np.inf, 0.0)) for k in (5, 5))
     assert one is other
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_rows_that_are_all_tied_are_the_same_after_loading(name, tmp_path):
+    """Which of the tied are candidates hangs on the order in the index: it must be kept."""
+    rng = np.random.default_rng(0)
+    outputs = vc.ModelOutputs.from_predictions(np.zeros(300), np.repeat(rng.integers(2, size=(3, 2)), 100, axis=0))
+    targets = rng.normal(size=300)
+    chosen = {"localizer": vc.Uniform(5), "method": vc.SplitReference(), "search": vc.FaissSearch(INDEXES[name]())}
+    predictor = vc.calibrate(outputs, targets, 0.8, **chosen)
+    predictor.save(tmp_path / "a.vicinal")
+    loaded = vc.load(tmp_path / "a.vicinal")
+    for other in (loaded, pickle.loads(pickle.dumps(predictor)), pickle.loads(pickle.dumps(loaded))):
+        np.testing.assert_array_equal(other.thresholds(outputs), predictor.thresholds(outputs))
+
+
+def test_what_was_chosen_is_said(tmp_path):
+    predictor = calibrated(vc.FaissSearch(vc.IVF(), recall=0.9))
+    found = predictor.search.index
+    assert 1 <= found.probed <= found.cells == (300 - 300 // 16) // 32
+    assert repr(found) in repr(predictor)
+    predictor.save(tmp_path / "a.vicinal")
+    assert vc.load(tmp_path / "a.vicinal").search == predictor.search
+    assert calibrated(None).search == vc.ExactSearch()
+
+
+def test_pickles_carry_the_index(monkeypatch):
+    predictor = calibrated(vc.FaissSearch(vc.HNSW(links=8)))
+    expected, stored = predictor.predict(TEST), pickle.dumps(predictor)
+    monkeypatch.setattr(approximate, "_built", lambda *_: pytest.fail("the index was built again"))
+    same(pickle.loads(stored).predict(TEST), expected)
+
+
+def test_numbers_of_numpy_are_numbers():
+    whole = np.int64(4)
+    kinds = [vc.IVF(whole, whole), vc.IVF(4.0), vc.HNSW(whole, np.int32(20), np.int64(50)), vc.LSH(np.int64(16), 50.0)]
+    for kind in kinds:
+        calibrated(vc.FaissSearch(kind, seed=np.int64(3), megabytes=np.float32(8))).predict(TEST)
+    assert vc.IVF(4.0) == vc.IVF(4)
+
+
+def test_extreme_numbers_are_bounded_by_the_rows():
+    for kind in (vc.IVF(10**9, 10**9), vc.HNSW(breadth=2**40), vc.LSH(candidates=2**40)):
+        assert calibrated(vc.FaissSearch(kind)).recall(TEST) == 1.0
+
+
+def test_predicting_does_not_wait_for_another_index():
+    """While one index is in the making, which holds the lock, another answers."""
+    predictor = calibrated(vc.FaissSearch(vc.IVF()))
+    expected = predictor.predict(TEST)
+    with approximate.LOCK, ThreadPoolExecutor(1) as pool:
+        same(pool.submit(predictor.predict, TEST).result(timeout=60), expected)
+
+
+def test_an_index_that_finds_nobody_leaves_it_to_all_rows():
+    reference = Reference.of(OUTPUTS.representations, np.arange(N))
+    laid = approximate.Laid(Nothing(), 1, approximate.Units(None, 1.0))
+    listed = laid.listed(reference, TEST.representations, K, K)
+    for query, rows in zip(TEST.representations, listed, strict=True):
+        far = np.sum((OUTPUTS.representations.astype(float) - query) ** 2, axis=1)
+        np.testing.assert_array_equal(rows, np.sort(np.argsort(far)[:K]))
+
+
+def test_a_graph_deeper_than_faiss_knows_is_refused():
+    """Levels beyond its table of offsets would make faiss read where there is nothing."""
+    predictor = calibrated(vc.FaissSearch(vc.HNSW(links=32)))
+    arrays = dict(predictor.calibration.kept().arrays)
+    levels = np.ones(len(arrays["index.levels"]), np.int32)
+    levels[0] = 8
+    neighbors = np.zeros(int(np.sum(32 * (levels.astype(np.int64) + 1))), np.int32)
+    deep = {"index.levels": levels, "index.neighbors": neighbors, "index.entry": np.array([0])}
+    with pytest.raises(vc.CorruptArtifact, match=r"index\.levels"):
+        predictor.calibration.restore_search(Kept({**arrays, **deep}))

@@ -125,12 +125,14 @@ def test_an_index_keeps_to_it():
 
 
 def test_sizes_in_words():
-    assert [megabytes("memory", text) for text in ("2 GB", "2gb", "512MB", "0.5 GiB", "7")] == [
+    assert [megabytes("memory", text) for text in ("2 GB", "2gb", "512M", "0.5 GiB", "7", np.int64(7), 10**400)] == [
         2000.0,
         2000.0,
         512.0,
         pytest.approx(536.870912),
         7.0,
+        7.0,
+        1e12,
     ]
 
 
@@ -149,3 +151,11 @@ def test_the_environment_says_it_too(monkeypatch):
     monkeypatch.setenv("VICINAL_MEMORY", "plenty")
     with pytest.raises(vc.InvalidLevel, match="VICINAL_MEMORY"):
         vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(5))
+
+
+def test_nothing_is_refused_where_nobody_said_a_number(monkeypatch):
+    monkeypatch.setattr("vicinal._memory.DEFAULT", 0.001)
+    found = vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(20)).predict(TEST)
+    monkeypatch.undo()
+    expected = vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(20)).predict(TEST)
+    np.testing.assert_array_equal(found.members, expected.members)

@@ -261,3 +261,28 @@ def test_predictors_and_errors_survive_pickling():
     assert (str(again), again.rows, again.needed) == ("too few", 3, 9)
     level = pickle.loads(pickle.dumps(vc.errors.InvalidLevel("coverage", 2, "a share")))
     assert str(level) == str(vc.errors.InvalidLevel("coverage", 2, "a share"))
+
+
+def test_everyone_is_ranked_without_a_search():
+    """Where everyone counts alike, closed forms stand for passes over all rows: they must give the same."""
+    outputs, labels = classification_rows(90, seed=21)
+    flat = vc.ModelOutputs.from_logits(outputs.logits, np.zeros((90, 1)))  # all at the same place, but searched
+    for method in METHODS:
+        parts = {"nonconformity": vc.APS(), "method": method}
+        known = vc.calibrate(outputs[:60], labels[:60], 0.8, localizer=vc.Uniform(None), **parts)
+        searched = vc.calibrate(flat[:60], labels[:60], 0.8, localizer=vc.Exponential(None, 1.0), **parts)
+        same(known.predict(outputs[60:]), searched.predict(flat[60:]))
+        np.testing.assert_array_equal(known.p_values(outputs[60:]), searched.p_values(flat[60:]))
+        arrays, others = known.calibration.kept().arrays, searched.calibration.kept().arrays
+        for name in set(arrays) - {"rows", "bits"}:
+            np.testing.assert_array_equal(arrays[name], others[name], err_msg=f"{method} {name}")
+
+
+def test_a_row_that_a_map_spoils_is_named_by_its_own_number():
+    outputs, labels = classification_rows(600, seed=22)
+    rows = outputs.representations.copy()
+    spoiled = vc.PrincipalComponents(2).fit(outputs)
+    rows[471] = 1.7e308
+    given = vc.ModelOutputs.from_logits(outputs.logits, rows)
+    with np.errstate(all="ignore"), pytest.raises(vc.InvalidValue, match="row 471"):
+        vc.calibrate(given, labels, 0.8, localizer=vc.Uniform(5), representation=spoiled)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -68,7 +70,8 @@ def test_ties_and_duplicates_roll_too(seed, n, added, drop, k):
     targets = rng.integers(3, size=n + added) / 1.0
     drop = min(drop, n + added - 5, n)
     localizer = [vc.Exponential(k, 0.5), vc.Ball(1.0), vc.Ball(0.5)][seed % 3]
-    rolled = vc.calibrate(outputs[:n], targets[:n], 0.5, localizer=localizer)
+    known = vc.calibrate(outputs[:n], targets[:n], 0.5, localizer=localizer)
+    rolled = replace(known, seen=None)  # or rows that coincide by chance would be taken for the same
     rolled = vc.roll(rolled, outputs[n:], targets[n:], drop=drop)
     same_arrays(rolled, vc.calibrate(outputs[drop:], targets[drop:], 0.5, localizer=localizer))
 
@@ -134,11 +137,63 @@ def test_what_does_not_fit_is_refused_in_a_sentence():
     other, few = classification_rows(5, 8, classes=4)
     with pytest.raises(vc.ShapeMismatch, match="5 classes"):
         vc.roll(predictor, other, few)
-    with pytest.raises(vc.TooFewRows, match="at most the 50 rows"):
-        vc.roll(predictor, outputs[50:], labels[50:], drop=51)
+    with pytest.raises(vc.TooFewRows, match="must leave a row of the 50"):
+        vc.roll(predictor, outputs[50:], labels[50:], drop=60)
     with pytest.raises(vc.TooFewRows, match="more neighbors than the 1 other"):
         vc.roll(predictor, outputs[50:52], labels[50:52], drop=50)
     with pytest.raises(vc.Incompatible, match="roll needs a predictor"):
         vc.roll("predictor", outputs[50:], labels[50:])  # type: ignore[call-overload]
     with pytest.raises(vc.ShapeMismatch, match="3 columns"):
         vc.roll(predictor, vc.ModelOutputs.from_logits(outputs.given[50:], np.zeros((10, 2))), labels[50:])
+
+
+@pytest.mark.parametrize("method", [vc.Split(), vc.Exact(), vc.SplitReference(fraction=0.5)], ids=repr)
+def test_rows_that_were_seen_before_are_refused(method, tmp_path):
+    """A job that is run again must not count its rows twice, nor may reference or tuning rows be ranked."""
+    outputs, labels = classification_rows(400, 8)
+    predictor = vc.calibrate(outputs[:200], labels[:200], 0.8, localizer=vc.Uniform(4), method=method)
+    rolled = vc.roll(predictor, outputs[200:300], labels[200:300])
+    rolled.save(tmp_path / "a.vicinal")
+    for known in (rolled, vc.load(tmp_path / "a.vicinal")):
+        with pytest.raises(vc.Incompatible, match="was this roll done before"):
+            vc.roll(known, outputs[200:300], labels[200:300])
+    vc.roll(rolled, outputs[300:], labels[300:])
+
+
+def test_reference_rows_given_apart_are_not_ranked():
+    outputs, labels = classification_rows(300, 9)
+    apart = vc.SplitReference(rows=(outputs[:100], labels[:100]))
+    predictor = vc.calibrate(outputs[100:200], labels[100:200], 0.8, localizer=vc.Uniform(1), method=apart)
+    with pytest.raises(vc.Incompatible, match="the reference rows must be other rows"):
+        vc.roll(predictor, outputs[:100], labels[:100])
+
+
+def test_tuning_rows_are_not_ranked():
+    outputs, labels = classification_rows(400, 10)
+    report = vc.tune(outputs[:200], labels[:200], 0.8, search=vc.Grid(vc.Space(nonconformity=[vc.LAC()])))
+    predictor = replace(vc.calibrate(outputs[200:], labels[200:], 0.8, **report.settings), tuning=report)
+    with pytest.raises(vc.Incompatible, match="tuned on"):
+        vc.roll(predictor, outputs[:200], labels[:200])
+
+
+@pytest.mark.parametrize("method", [vc.Split(), vc.Exact(), vc.LeaveOneOut()], ids=repr)
+def test_a_window_stays_as_long_as_it_is(method):
+    outputs, labels = classification_rows(100, 11)
+    parts = {"localizer": vc.Uniform(4), "method": method}
+    rolled = vc.roll(vc.calibrate(outputs[:30], labels[:30], 0.8, **parts), outputs[30:], labels[30:])
+    same_arrays(rolled, vc.calibrate(outputs[70:], labels[70:], 0.8, **parts))
+
+
+def test_names_of_classes_and_ids_of_rows():
+    outputs, labels = classification_rows(120, 12)
+    names = [f"class {number}" for number in range(5)]
+    known = vc.ModelOutputs.from_logits(
+        outputs.given[:60], outputs.representations[:60], class_names=names, row_ids=np.arange(60)
+    )
+    predictor = vc.calibrate(known, [names[label] for label in labels[:60]], 0.8, localizer=vc.Uniform(4))
+    new = vc.ModelOutputs.from_logits(outputs.given[60:], outputs.representations[60:], row_ids=np.arange(60, 120))
+    rolled = vc.roll(predictor, new, [names[label] for label in labels[60:]], drop=30)
+    np.testing.assert_array_equal(rolled.row_ids, np.arange(30, 120))
+    again = vc.ModelOutputs.from_logits(outputs.given[60:], outputs.representations[60:], row_ids=np.arange(1, 61))
+    with pytest.raises(vc.InvalidValue, match="occurs twice"):
+        vc.roll(predictor, again, labels[60:], drop=0)

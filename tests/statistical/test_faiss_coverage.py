@@ -41,6 +41,9 @@ class Blind(Index):
 
     effort = 1
 
+    def resolved(self, layout, effort):
+        return self
+
     def laid(self, rows, first, seed, progress):
         return SameForAll(first)
 

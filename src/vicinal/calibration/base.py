@@ -158,6 +158,10 @@ class Calibration(ABC):
         rows = self.reference_rows()
         return None if rows is None else rows.numbers
 
+    def resolved_search(self) -> NeighborSearch:
+        """Return how neighbors are found, with all numbers said that were chosen."""
+        return self.searched_by()
+
     def restore_search(self, kept: Kept) -> None:
         """Take from kept arrays how neighbors were found, where the rows do not say it."""
         del kept

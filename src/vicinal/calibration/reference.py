@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vicinal._arrays import Floats, Ints
 from vicinal._rows import Readable
 from vicinal.calibration.base import Calibration, Neighbors, ScoredRows
+from vicinal.errors import CorruptArtifact, TooFewRows
 from vicinal.kept import Kept
 from vicinal.kernels.ranks import Rule
 from vicinal.neighbors import ExactSearch, NeighborSearch, Reference
@@ -64,7 +65,11 @@ class ReferenceRows:
         scores = kept.ascending("scores")
         n = len(scores)
         rows = Reference.restored(kept.table("rows"), n, int(kept.counts("bits", 1, most=64)[0]))
-        return cls(rows, scores, kept.targets(n), kept.counts("numbers", n, most=2**62))
+        numbers = kept.counts("numbers", n, most=2**62)
+        if len(np.unique(numbers)) != n:
+            msg = "the numbers of rows must differ."
+            raise CorruptArtifact(msg)
+        return cls(rows, scores, kept.targets(n), numbers)
 
 
 class ReferencedCalibration(Calibration):
@@ -91,6 +96,21 @@ class ReferencedCalibration(Calibration):
         """Return how neighbors are found."""
         return self.search
 
+    def resolved_search(self) -> NeighborSearch:
+        """Return how neighbors are found, with all numbers said that were chosen."""
+        return self.search.resolved(self.reference.rows, self.rule)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: an index goes along, or another process would have to build it again."""
+        return {**self.__dict__, "index": dict(self.search.kept(self.reference.rows, self.rule))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled."""
+        index = state.pop("index")
+        self.__dict__.update(state)
+        if index:
+            self.restore_search(Kept(index))
+
     def restore_search(self, kept: Kept) -> None:
         """Take from kept arrays how neighbors were found, where the rows do not say it."""
         self.search.restore(self.reference.rows, self.rule, kept)
@@ -99,13 +119,17 @@ class ReferencedCalibration(Calibration):
         """Return the mean share of each row's exact neighbors that the search finds."""
         if self.search.exact:
             return 1.0
+        if len(representations) == 0:
+            msg = "recall needs at least one row; got none."
+            raise TooFewRows(msg, rows=0, needed=1)
         rows = self.reference.rows
         both = zip(
             ExactSearch().nearest_first(rows, self.rule, representations),
             self.search.nearest_first(rows, self.rule, representations),
             strict=True,
         )
-        return float(np.mean([np.isin(true[0], found[0]).mean() for true, found in both]))
+        shares = [np.isin(true[0], found[0]).mean() for true, found in both if len(true[0])]
+        return float(np.mean(shares)) if shares else 1.0
 
     @property
     def arithmetic(self) -> str:

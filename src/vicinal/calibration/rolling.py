@@ -42,22 +42,21 @@ def kept_places(numbers: Ints, drop: int) -> Ints:
 
 def rows_to_drop(drop: int | None, known: int, added: int) -> int:
     """Return how many of the oldest rows go: as many as come, if nothing is said."""
-    most = known + added - 1
     if drop is None:
-        return min(added, most)
+        return added
     count = whole_number("drop", drop, least=0)
-    if count > known:
-        msg = f"drop must be at most the {known} rows that are calibrated on; got {count}."
-        raise TooFewRows(msg, rows=known, needed=count)
+    if count >= known + added:
+        msg = f"drop must leave a row of the {known} that are calibrated on and the {added} that come; got {count}."
+        raise TooFewRows(msg, rows=known + added, needed=count + 1)
     return count
 
 
-def needed_ages(ages: Ages | None) -> Ages:
-    """Return the ages; refuse where a calibration does not know them."""
-    if ages is None:
+def needed_numbers(numbers: Ints | None) -> Ints:
+    """Return the numbers by which the oldest rows are known; refuse where a calibration has none."""
+    if numbers is None:
         msg = "the ages of this predictor's rows are not known, so it cannot roll: calibrate anew."
         raise Incompatible(msg)
-    return ages
+    return numbers
 
 
 def sorted_ages(ranks: Ints, values: Floats, ages: Ages) -> tuple[Ints, Floats, Ages]:

@@ -17,7 +17,7 @@ from vicinal._arrays import Floats, Ints
 from vicinal._rows import Readable
 from vicinal.calibration.base import Calibration, Method, Neighbors, Task
 from vicinal.calibration.promises import FiniteSample, Guarantee
-from vicinal.calibration.rolling import Ages, kept_places, needed_ages, restored_ages
+from vicinal.calibration.rolling import Ages, kept_places, needed_numbers, restored_ages
 from vicinal.kept import Kept
 from vicinal.localizers import Localizer
 from vicinal.neighbors import NeighborSearch
@@ -45,7 +45,7 @@ class Split(Method):
     def rolled(self, known: Calibration, task: Task, drop: int) -> SplitCalibration:
         """Sort the scores that are left and the new ones."""
         assert isinstance(known, SplitCalibration)  # noqa: S101  what this method makes
-        scores = known.scores[kept_places(needed_ages(known.ages).numbers, drop)]
+        scores = known.scores[kept_places(needed_numbers(known.row_numbers), drop)]
         scores = np.concatenate([scores, task.rows.scores])
         return _sorted(scores, np.arange(len(scores)))
 

@@ -21,8 +21,8 @@ from vicinal.calibration.base import Calibration, Method, ScoredRows, Task, need
 from vicinal.calibration.plugged import PluggedCalibration, ranks_among, restored_pairs
 from vicinal.calibration.promises import FiniteSample
 from vicinal.calibration.reference import ReferenceRows
-from vicinal.calibration.rolling import Ages, kept_places, needed_ages, restored_ages, sorted_ages
-from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
+from vicinal.calibration.rolling import Ages, kept_places, needed_numbers, restored_ages, sorted_ages
+from vicinal.errors import CorruptArtifact, Incompatible, InvalidLevel, TooFewRows
 from vicinal.kept import Kept
 from vicinal.kernels.ranks import Rule
 from vicinal.localizers import Localizer
@@ -96,16 +96,19 @@ class SplitReference(Method):
         ranks, values, empty = restored_pairs(kept)
         rule = near.checked_rule(reference.rows.n)
         ages = restored_ages(kept, len(ranks))
+        if ages is not None and int(ages.empty.sum()) != empty:
+            msg = "the number of empty balls must be that of the rows that say so."
+            raise CorruptArtifact(msg)
         return PluggedCalibration(reference, ranks, values, np.sort(values), rule, search, PROMISE, empty, ages)
 
     def rolled(self, known: Calibration, task: Task, drop: int) -> PluggedCalibration:
         """Rank the new rows only; the reference rows stay, and with them the ranks of all others."""
         assert isinstance(known, PluggedCalibration)  # noqa: S101  what this method makes
-        ages = needed_ages(known.ages)
-        kept = kept_places(ages.numbers, drop)
+        kept = kept_places(needed_numbers(None if known.ages is None else known.ages.numbers), drop)
+        assert known.ages is not None  # noqa: S101  or there were no numbers
         ranks, empty = _ranks_apart(known.reference, task.rows, known.rule, task)
         numbers = np.arange(len(kept) + len(ranks))
-        window = Ages(numbers, np.concatenate([ages.empty[kept], empty]))
+        window = Ages(numbers, np.concatenate([known.ages.empty[kept], empty]))
         scores = np.concatenate([known.values[kept], task.rows.scores])
         return _plugged(known.reference, known.rule, task, np.concatenate([known.ranks[kept], ranks]), scores, window)
 

@@ -93,6 +93,10 @@ def calibrate(
         MethodName,
         typer.Option(help="exact, split, split-reference, leave-one-out or paper-literal.", metavar="METHOD"),
     ] = MethodName.EXACT,
+    fraction: Annotated[
+        float | None,
+        typer.Option(help="Of --method split-reference: share of rows to be neighbors; 0.5.", show_default=False),
+    ] = None,
     score: Annotated[
         ScoreName | None,
         typer.Option(help="lac, aps, raps; residual, scaled or cqr.", metavar="SCORE", show_default=False),
@@ -138,11 +142,15 @@ def calibrate(
 
     Example: vicinal calibrate calibration.npz --tuned tuned.vicinal --coverage 0.9 --out model.vicinal
     """
+    chosen = _method(method, fraction)
     given = Given(score, never_empty, rank_penalty, free_ranks, neighbors, bandwidth, radius)
     check_out(out, *rows, tuned, model_file, class_names)
     report = None if tuned is None else open_tuning(tuned)
-    settings = _settings(report, given, METHODS[method], precision)
-    METHODS[method].check_search(_search(search, recall))
+    settings = _settings(report, given, chosen, precision)
+    if not chosen.local and search is not SearchName.EXACT:
+        msg = f"--method {method.value} has no neighborhood: leave out --search."
+        raise Incompatible(msg)
+    chosen.check_search(_search(search, recall))
     network = _model(model_file, model_name)
     wanted = coverage if coverage is not None else 0.9 if report is None else report[1].coverage
     outputs, targets = opened(rows, rename, class_names, truth=True).whole()
@@ -152,7 +160,7 @@ def calibrate(
         outputs,
         values,
         wanted,
-        method=METHODS[method],
+        method=chosen,
         search=_search(search, recall),
         memory=memory,
         progress=on_terminal(),
@@ -223,6 +231,16 @@ class Given:
             return None
         count = _count(self.neighbors)
         return Uniform(count) if self.bandwidth is None else Exponential(count, self.bandwidth)
+
+
+def _method(name: MethodName, fraction: float | None) -> Method:
+    """Return the method that options name."""
+    if fraction is None:
+        return METHODS[name]
+    if name is not MethodName.SPLIT_REFERENCE:
+        msg = f"--fraction is of --method split-reference; leave it out with --method {name.value}."
+        raise Incompatible(msg)
+    return SplitReference(fraction)
 
 
 def _search(name: SearchName, recall: float | None) -> NeighborSearch:

@@ -7,8 +7,9 @@ those it is near, in both directions, and an index that misses one breaks the sy
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, ClassVar, NoReturn
 from weakref import WeakKeyDictionary
@@ -16,7 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Ints, Reals, positive, seed_number
+from vicinal._arrays import Floats, Ints, Reals, check_finite, is_number, seed_number
+from vicinal._memory import rows_within
 from vicinal._progress import steps
 from vicinal._rows import Readable
 from vicinal._threads import over_chunks
@@ -29,7 +31,7 @@ from vicinal.neighbors.exact import ExactSearch
 from vicinal.neighbors.indexes.base import Index, Layout, faiss
 from vicinal.neighbors.indexes.ivf import IVF
 from vicinal.neighbors.panels import PanelSearch
-from vicinal.neighbors.reference import QUERY_TILE, Reference, longest, too_long
+from vicinal.neighbors.reference import QUERY_TILE, Reference
 
 RECALL = 0.95
 """The recall that is aimed at where neither it nor an effort is said."""
@@ -39,6 +41,12 @@ SAMPLE = 512
 
 HELD_BACK = 16
 """One row in this many is held back at most: the index must not grow much after the effort is chosen."""
+
+WIDENED = 3
+"""How often a query that found too few looks farther, four times each, before all rows are compared."""
+
+FARTHEST = 1e15
+"""Coordinates beyond this, in units of the index, are taken for this: their squares must fit float32."""
 
 SPARE = 16
 """Candidates beyond the wanted, at least: distances in float32 may order the last ones otherwise."""
@@ -71,17 +79,17 @@ class FaissSearch(PanelSearch):
         if not isinstance(self.index, Index):
             msg = f"index must be IVF(...), HNSW(...), LSH(...) or Flat(); got {self.index!r}."
             raise Incompatible(msg)
-        if self.recall is not None and not 0 < positive("recall", self.recall) <= 1:
-            raise InvalidLevel("recall", self.recall, "above 0 and at most 1")
+        if self.recall is not None and not (is_number(self.recall) and 0 < self.recall <= 1):
+            raise InvalidLevel("recall", self.recall, "a share of the nearest, above 0 and at most 1, such as 0.95")
         if self.recall is not None and self.index.effort is not None:
-            msg = f"say either recall={self.recall}, or how much {self.index!r} looks at, not both."
+            msg = f"{self.index!r} says how much it looks at: leave out recall={self.recall}, or say the recall alone."
             raise Incompatible(msg)
-        seed_number("seed", self.seed)
-        positive("megabytes", self.megabytes)
+        object.__setattr__(self, "seed", seed_number("seed", self.seed))
+        ExactSearch(self.megabytes)  # refuses what is no size of a block
 
     def arithmetic(self, reference: Reference) -> str:
-        """Return what distances are like: sums of squares, the same on every machine."""
-        return f"listed {reference.rows.dtype.str}" if reference.width else ""
+        """Return what distances are like: sums of squares."""
+        return f"listed {reference.direct_arithmetic}" if reference.width else ""
 
     def columns(self, reference: Reference, rule: Rule) -> int:
         """Return how many candidates a query has."""
@@ -106,7 +114,7 @@ class FaissSearch(PanelSearch):
         block = max(1, min(most, fitting))
         for start in steps(range(0, len(queries), block), progress):
             some = np.ascontiguousarray(queries[start : start + block], dtype=reference.rows.dtype)
-            listed = found.listed(reference, _singles(some), _wanted(reference, rule), rule.n_neighbors + 1)
+            listed = found.listed(reference, some, _wanted(reference, rule), rule.n_neighbors + 1)
             yield start, reference.shortlist(some, listed)
 
     def prepare(self, reference: Reference, rule: Rule, progress: str | None) -> None:
@@ -122,19 +130,29 @@ class FaissSearch(PanelSearch):
                 "n_neighbors=k, or search=ExactSearch()."
             )
             raise Incompatible(msg)
+        key = (self, rule.n_neighbors)
+        found = LAID.get(reference, {}).get(key)
+        if found is not None:  # without the lock: another index may be in the making for minutes
+            return found
         with LOCK:
             known = LAID.setdefault(reference, {})
-            key = (self, rule.n_neighbors)
             if key not in known:
                 known[key] = _built(self, reference, rule, progress)
             return known[key]
+
+    def resolved(self, reference: Reference, rule: Rule) -> FaissSearch:
+        """Return the search with all numbers said that were chosen."""
+        if not reference.width:
+            return self
+        found = self.laid_out(reference, rule)
+        return replace(self, index=self.index.resolved(found.layout, found.effort), recall=None)
 
     def kept(self, reference: Reference, rule: Rule) -> Mapping[str, NDArray[Any]]:
         """Return the arrays that the index is made from again, and how much it looks at."""
         if not reference.width:
             return {}
         found = self.laid_out(reference, rule)
-        return {**found.layout.kept(), "index.effort": np.array([found.effort], np.int64)}
+        return {**found.layout.kept(), **found.units.kept(), "index.effort": np.array([found.effort], np.int64)}
 
     def restore(self, reference: Reference, rule: Rule, kept: Kept) -> None:
         """Take the index of reference rows from arrays, each of which is checked."""
@@ -143,9 +161,11 @@ class FaissSearch(PanelSearch):
         if rule.n_neighbors == 0:
             msg = "an index belongs to a number of neighbors."
             raise CorruptArtifact(msg)
-        layout = self.index.restored(_singles(reference.rows[: reference.n]), kept)
+        units = Units.restored(kept, reference.width)
+        layout = self.index.restored(units.of(reference.rows[: reference.n]), kept)
         effort = int(kept.counts("index.effort", 1, most=2**62)[0])
-        LAID.setdefault(reference, {})[self, rule.n_neighbors] = Laid(layout, max(1, effort))
+        with LOCK:
+            LAID.setdefault(reference, {})[self, rule.n_neighbors] = Laid.of(layout, effort, units)
 
     def joined_sums(self, *arguments: object, **named: object) -> NoReturn:
         """Refuse: when a point joins, it must be a neighbor of all that it is near."""
@@ -162,17 +182,74 @@ class FaissSearch(PanelSearch):
 
 
 @dataclass(frozen=True, eq=False)
+class Units:
+    """How rows are shifted and scaled before faiss takes them as float32; rows that are float32 are left alone."""
+
+    shift: Floats | None  # (d,)
+    scale: float
+
+    @classmethod
+    def for_rows(cls, rows: Reals) -> Units:
+        """Return units in which rows of float64 lie around 0, at a length of about 1."""
+        if rows.dtype == np.float32:
+            return cls(None, 1.0)
+        shift: Floats = np.asarray(np.mean(rows, axis=0, dtype=np.float64))
+        step, largest = 4096, 0.0
+        for start in range(0, len(rows), step):
+            largest = max(largest, float(np.abs(rows[start : start + step] - shift).max(initial=0.0)))
+        return cls(shift, 1.0 / largest if largest > 0 and np.isfinite(1.0 / largest) else 1.0)
+
+    def of(self, rows: Reals) -> NDArray[np.float32]:
+        """Return rows as faiss takes them, (n, d)."""
+        if self.shift is None:
+            return np.ascontiguousarray(rows, dtype=np.float32)
+        out = np.empty(rows.shape, np.float32)
+        for start in range(0, len(rows), 4096):
+            moved = (rows[start : start + 4096] - self.shift) * self.scale
+            out[start : start + 4096] = np.clip(moved, -FARTHEST, FARTHEST)
+        return out
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to keep."""
+        return {} if self.shift is None else {"index.shift": self.shift, "index.scale": np.array([self.scale])}
+
+    @classmethod
+    def restored(cls, kept: Kept, width: int) -> Units:
+        """Return the units that arrays were kept of."""
+        if "index.shift" not in kept.arrays:
+            return cls(None, 1.0)
+        shift, scale = kept.floats("index.shift", width), kept.sums("index.scale", 1)
+        check_finite(shift, "index.shift")
+        return cls(shift, float(scale[0]))
+
+
+@dataclass(frozen=True, eq=False)
 class Laid:
     """Rows laid out in an index, and how much it looks at for a query."""
 
     layout: Layout
     effort: int
+    units: Units
 
-    def listed(self, reference: Reference, queries: NDArray[np.float32], wanted: int, needed: int) -> Ints:
+    @classmethod
+    def of(cls, layout: Layout, effort: int, units: Units) -> Laid:
+        """Bound the effort to what there is to look at."""
+        return cls(layout, max(1, min(effort, layout.most_effort)), units)
+
+    def listed(self, reference: Reference, queries: Reals, wanted: int, needed: int) -> Ints:
         """Return the candidates of each query, (q, m): at least those `needed`, as many as there are."""
-        found = self.layout.candidates(queries, wanted, self.effort)
-        # An index may come back with too few: its cells were empty, its graph was not connected. Then all are compared.
-        short = np.flatnonzero((found >= 0).sum(axis=1) < min(needed, reference.n))
+        asked = self.units.of(queries)
+        found = self.layout.candidates(asked, wanted, self.effort)
+        # An index may come back with too few: its cells were empty, its graph was not connected. It then looks farther,
+        # each query for itself, and at last all rows are compared.
+        effort, least = self.effort, min(needed, reference.n)
+        short = np.flatnonzero((found >= 0).sum(axis=1) < least)
+        for _ in range(WIDENED):
+            if not len(short) or effort >= self.layout.most_effort:
+                break
+            effort = min(4 * effort, self.layout.most_effort)
+            found[short] = self.layout.candidates(asked[short], wanted, effort)[:, : found.shape[1]]
+            short = short[(found[short] >= 0).sum(axis=1) < least]
         for start in range(0, len(short), QUERY_TILE):
             some = short[start : start + QUERY_TILE]
             found[some] = -1
@@ -188,6 +265,9 @@ LAID: WeakKeyDictionary[Reference, dict[tuple[FaissSearch, int], Laid]] = WeakKe
 LOCK = Lock()
 """Held while an index is built, so that threads do not build it twice."""
 
+# A child that is forked while another thread builds would wait forever for a lock that nobody in it holds.
+os.register_at_fork(after_in_child=lambda: globals().update(LOCK=Lock()))
+
 
 def nearest_rows(reference: Reference, queries: Reals, count: int) -> Ints:
     """Return the `count` nearest rows of a few queries, ascending by row, compared with all, (q, count)."""
@@ -201,30 +281,20 @@ def _wanted(reference: Reference, rule: Rule) -> int:
     return min(reference.n, rule.n_neighbors + 1 + max(SPARE, rule.n_neighbors // 8))
 
 
-def _singles(rows: Reals) -> NDArray[np.float32]:
-    """Return rows as faiss takes them; refuse those that are too long for that."""
-    if rows.dtype == np.float32:
-        return np.ascontiguousarray(rows)
-    most = longest(np.dtype(np.float32))
-    largest = float(np.abs(rows).max(initial=0.0)) ** 2 * rows.shape[1]
-    if not largest <= most:
-        raise too_long(np.dtype(np.float32), largest, most)
-    return np.ascontiguousarray(rows, dtype=np.float32)
-
-
 def _built(search: FaissSearch, reference: Reference, rule: Rule, progress: str | None) -> Laid:
     """Lay rows out in an order drawn by seed, and choose how much to look at before the last of them are added."""
-    rows, n = _singles(reference.rows[: reference.n]), reference.n
+    n, units = reference.n, Units.for_rows(reference.rows[: reference.n])
+    rows = units.of(reference.rows[:n])
     # An order that has nothing to do with the scores, by which the rows are sorted.
     order = np.random.default_rng([search.seed, n]).permutation(n)
     if search.index.effort is not None:
-        return Laid(search.index.laid(rows, order, search.seed, progress), search.index.effort)
+        return Laid.of(search.index.laid(rows, order, search.seed, progress), search.index.effort, units)
     last = min(SAMPLE, n // HELD_BACK)
     layout = search.index.laid(rows, order[: n - last], search.seed, progress)
     recall = RECALL if search.recall is None else search.recall
     effort = _least_effort(layout, reference, rows, order[n - last :], rule.n_neighbors, recall)
     layout.add(order[n - last :], None)
-    return Laid(layout, effort)
+    return Laid.of(layout, effort, units)
 
 
 def _least_effort(
@@ -234,13 +304,17 @@ def _least_effort(
     near = min(k, reference.n - len(held))
     if len(held) == 0 or near == 0:
         return layout.most_effort
-    nearest = _nearest_laid(reference, rows, held, near)
+    nearest = _nearest_laid(reference, held, near)
     wanted = min(reference.n - len(held), near + max(SPARE, near // 8))
 
     def enough(effort: int) -> bool:
-        found = layout.candidates(rows[held], wanted, effort)
-        shares = np.array([np.isin(who, some).mean() for who, some in zip(nearest, found, strict=True)])
-        # Three standard errors above: the recall of other rows is then at least what was asked.
+        step, shares = rows_within(0.25, 32 * layout.listed(wanted, effort), len(held)), np.empty(len(held))
+        for start in range(0, len(held), step):
+            found = layout.candidates(rows[held[start : start + step]], wanted, effort)
+            shares[start : start + step] = [
+                np.isin(who, some).mean() for who, some in zip(nearest[start : start + step], found, strict=True)
+            ]
+        # Three standard errors above: the recall of other rows is then hardly less than what was asked.
         return bool(shares.mean() - 3.0 * shares.std() / len(shares) ** 0.5 >= recall)
 
     low, high = 0, 1
@@ -253,14 +327,14 @@ def _least_effort(
     return high
 
 
-def _nearest_laid(reference: Reference, rows: NDArray[np.float32], held: Ints, k: int) -> list[Ints]:
+def _nearest_laid(reference: Reference, held: Ints, k: int) -> list[Ints]:
     """Return the k nearest rows of those held back, among the others."""
     found: list[Ints] = []
     for start in range(0, len(held), QUERY_TILE):
         some = held[start : start + QUERY_TILE]
-        near = nearest_rows(reference, rows[some], min(reference.n, k + len(held)))
+        near = nearest_rows(reference, reference.rows[some], min(reference.n, k + len(held)))
         for query, who in zip(some, near, strict=True):
             others = who[~np.isin(who, held)]
-            far = np.sum((rows[others].astype(np.float64) - rows[query]) ** 2, axis=1)
+            far = np.sum((reference.rows[others].astype(np.float64) - reference.rows[query]) ** 2, axis=1)
             found.append(others[np.argsort(far, kind="stable")[:k]])
     return found

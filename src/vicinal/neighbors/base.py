@@ -123,6 +123,11 @@ class NeighborSearch(ABC):
     def lists(self, reference: Reference, folds: Ints, n_folds: int, most: int, least: int) -> Lists:
         """Return the nearest others of each reference row, nearest first, enough for `most` neighbors in any fold."""
 
+    def resolved(self, reference: Reference, rule: Rule) -> NeighborSearch:
+        """Return the search with all numbers said that were chosen for these rows."""
+        del reference, rule
+        return self
+
     def kept(self, reference: Reference, rule: Rule) -> Mapping[str, NDArray[Any]]:
         """Return arrays by which the same neighbors are found again, beyond the rows themselves."""
         del reference, rule

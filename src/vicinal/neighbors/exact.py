@@ -17,6 +17,7 @@ from vicinal.kernels.distances import Panel
 from vicinal.kernels.exact import Joined, join_sums, joined_counts, joined_thresholds, rows_reached
 from vicinal.kernels.lists import Lists, nearest_lists
 from vicinal.kernels.ranks import Rule
+from vicinal.neighbors.everyone import everyones_sums
 from vicinal.neighbors.panels import PanelSearch
 from vicinal.neighbors.reference import QUERY_TILE, TILE, Reference
 
@@ -47,6 +48,7 @@ class ExactSearch(PanelSearch):
             raise InvalidLevel("megabytes", self.megabytes, f"at most {MOST_MEGABYTES:g}")
 
     least_queries: ClassVar[int] = QUERY_TILE
+    needs_less: ClassVar[str] = "fewer rows or columns, or search=FaissSearch(...)"
 
     def columns(self, reference: Reference, rule: Rule) -> int:
         """Return the number of rows: a query is compared with all of them."""
@@ -81,6 +83,8 @@ class ExactSearch(PanelSearch):
         self, reference: Reference, rule: Rule, codes: Ints, rows: Ints, *, progress: str | None = None
     ) -> Joined:
         """Return what is kept of these reference rows to rank them again when a point joins."""
+        if not reference.width:
+            return everyones_sums(codes, rows)
         joined = Joined.empty(codes[rows])
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -112,6 +116,9 @@ class ExactSearch(PanelSearch):
         progress: str | None = None,
     ) -> Floats:
         """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
+        if not reference.width and len(queries) > 1:  # all queries are the same
+            one = self.joined_thresholds(reference, rule, joined, distinct, queries[:1], orders)
+            return np.repeat(one, len(queries), axis=0)
         out = np.empty((len(queries), len(orders)))
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:

@@ -24,6 +24,7 @@ from vicinal.kernels.ranks import (
     plugged_thresholds,
 )
 from vicinal.neighbors.base import NeighborSearch
+from vicinal.neighbors.everyone import everyones_ranks
 from vicinal.neighbors.reference import Reference, nearest_first
 
 MOST_QUERIES = 4096
@@ -65,8 +66,9 @@ class PanelSearch(NeighborSearch):
         self.prepare(reference, rule, None)
         scratch, each = SCRATCH * self.columns(reference, rule), self.query_bytes(reference, rule)
         least = self.least_queries * each
-        what = f"{self.least_queries} queries at a time against {reference.n:,} rows of {reference.width} columns"
-        require(ceil((least + scratch) / SHARE), what, "fewer rows or columns, or search=FaissSearch(...)")
+        block = "1 query" if self.least_queries == 1 else f"{self.least_queries} queries"
+        what = f"{block} at a time against {reference.n:,} rows of {reference.width} columns"
+        require(ceil((least + scratch) / SHARE), what, self.needs_less)
         room = int(SHARE * working_bytes())
         threads = max(1, min(thread_count(), (room - least) // max(1, scratch)))
         most = min(MOST_QUERIES, (room - threads * scratch) // max(1, each))
@@ -75,6 +77,9 @@ class PanelSearch(NeighborSearch):
 
     least_queries: ClassVar[int] = 1
     """Queries of the smallest block."""
+
+    needs_less: ClassVar[str] = "or fewer neighbors"
+    """What would need less memory."""
 
     def over_rows(
         self,
@@ -102,6 +107,8 @@ class PanelSearch(NeighborSearch):
         progress: str | None = None,
     ) -> tuple[Ints, Bools]:
         """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
+        if not reference.width:
+            return everyones_ranks(reference.n, own, first_tied, rule.own_weight)
         ranks, empty = np.empty(len(queries), np.int64), np.empty(len(queries), np.bool_)
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -122,6 +129,9 @@ class PanelSearch(NeighborSearch):
         progress: str | None = None,
     ) -> Floats:
         """Return the largest accepted score of each query at each level (rank, score), (q, levels)."""
+        if not reference.width and len(queries) > 1 and (own < 0).all():  # all queries are the same
+            one = self.plugged_thresholds(reference, rule, plugged, queries[:1], own[:1], levels)
+            return np.repeat(one, len(queries), axis=0)
         out = np.empty((len(queries), len(levels[0])))
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -144,6 +154,8 @@ class PanelSearch(NeighborSearch):
 
     def effective_sizes(self, reference: Reference, rule: Rule, queries: Readable) -> Floats:
         """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+        if not reference.width:
+            return np.full(len(queries), float(reference.n))
         out = np.empty(len(queries))
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:

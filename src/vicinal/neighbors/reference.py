@@ -89,6 +89,11 @@ class Reference:
         return _arithmetic(self.width, self.rows.dtype.str, self.multiplied) if self.width else ""
 
     @property
+    def direct_arithmetic(self) -> str:
+        """What this machine makes of distances that are plain sums of squares, and of weights."""
+        return _arithmetic(self.width, self.rows.dtype.str, multiplied=False) if self.width else ""
+
+    @property
     def width(self) -> int:
         """Number of columns."""
         return int(self.rows.shape[1])
@@ -106,7 +111,8 @@ class Reference:
 
     def shortlist(self, queries: Reals, listed: Ints) -> Panel:
         """Return one block of queries, (q, d), each against the rows `listed` for it, (q, m)."""
-        rows = np.ascontiguousarray(queries, dtype=self.rows.dtype)
+        with np.errstate(over="ignore"):  # too long a row is said when it is measured
+            rows = np.ascontiguousarray(queries, dtype=self.rows.dtype)
         return Panel(np.empty((0, 0), rows.dtype), rows, _norms(rows), self.rows, self.norms, self.n, listed)
 
 
@@ -179,7 +185,8 @@ def zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int)
 def padded_queries(rows: Reals, dtype: np.dtype[np.floating]) -> Reals:
     """Return a copy of the rows with zero rows added to a whole number of tiles."""
     out = zero_tiles(len(rows), rows.shape[1], dtype, QUERY_TILE)
-    out[: len(rows)] = rows
+    with np.errstate(over="ignore"):  # too long a row is said when it is measured
+        out[: len(rows)] = rows
     return out
 
 

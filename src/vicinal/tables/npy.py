@@ -80,15 +80,18 @@ class NpyTable(Table):
 
     def whole(self, columns: Sequence[str]) -> Columns:
         """Return these columns of all rows; those that lie row by row are mapped into memory, not read."""
-        found = super().whole([name for name in columns if not self._mappable(name)] or columns[:1])
-        equal_rows(row_counts(self.headers), columns)
+        check_request(self, columns, 1, 0)
+        small = [name for name in columns if not self._mappable(name)]
+        if not equal_rows(row_counts(self.headers), columns) or len(small) == len(columns):
+            return super().whole(columns)
+        found = super().whole(small) if small else {}
         for name in columns:
-            if self._mappable(name) and name not in found:
+            if name not in found:
                 header, path = self.headers[name], self.paths[name]
                 check_column(header, shown(path))
                 with reading(shown(path)):
                     found[name] = np.memmap(path, header.dtype, "r", header.offset, header.shape)
-        return {name: found[name] for name in columns} if found else {}
+        return {name: found[name] for name in columns}
 
     def _mappable(self, name: str) -> bool:
         """Return whether a column is large, lies row by row, and is as this machine reads numbers."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from vicinal.errors import InvalidFile, VicinalError
+from vicinal.errors import InvalidFile, InvalidLevel, TooLittleMemory, VicinalError
 from vicinal.outputs import ModelOutputs
 from vicinal.tables.base import Columns, Table
 from vicinal.tables.files import KNOWN, STANDARD_INPUT, listed
@@ -100,6 +100,8 @@ class Rows:
         """Say where in the table something was refused."""
         try:
             yield
+        except (TooLittleMemory, InvalidLevel):  # of the call, not of the rows
+            raise
         except VicinalError as error:
             said = ROW.sub(lambda found: f"row {int(found[1]) + first}", str(error))
             msg = f"{self.table.name}: {said}"

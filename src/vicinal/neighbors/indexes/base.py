@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Ints
+from vicinal._arrays import Ints, whole_number
 from vicinal._extras import needs
+from vicinal._memory import rows_within
 from vicinal._progress import steps
 from vicinal.kept import Kept
 
-PIECE = 2**14
-"""Rows laid out at a time, so that progress can be shown."""
+PIECE = 2**12
+"""Rows laid out at a time at most, so that progress can be shown."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -67,6 +68,10 @@ class Index(ABC):
         """How much is looked at for a query; None: as much as a recall needs."""
 
     @abstractmethod
+    def resolved(self, layout: Layout, effort: int) -> Index:
+        """Return the configuration with all numbers said that were chosen for a layout."""
+
+    @abstractmethod
     def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
         """Return a layout of the rows `first`; it learns what it has to from them."""
 
@@ -89,9 +94,23 @@ def one_thread() -> Iterator[None]:
 
 def add_rows(index: Any, rows: NDArray[np.float32], chosen: Ints, progress: str | None) -> None:
     """Add rows to an index of faiss piece by piece."""
-    for start in steps(range(0, len(chosen), PIECE), progress):
+    for piece in pieces(len(chosen), 8 * rows.shape[1], progress):
         with one_thread():
-            index.add(np.ascontiguousarray(rows[chosen[start : start + PIECE]]))
+            index.add(np.ascontiguousarray(rows[chosen[piece]]))
+
+
+def pieces(n_rows: int, row_bytes: int, progress: str | None) -> Iterator[slice]:
+    """Yield consecutive pieces of rows that fit the memory there is, and show how far they are."""
+    step = rows_within(0.25, row_bytes, PIECE)
+    for start in steps(range(0, n_rows, step), progress):
+        yield slice(start, start + step)
+
+
+def set_whole(part: Index, name: str, *, least: int, most: int | None = None) -> None:
+    """Make a field a whole number of Python's, where it is not None; refuse what is none."""
+    value = getattr(part, name)
+    if value is not None:
+        object.__setattr__(part, name, whole_number(name, value, least=least, most=most))
 
 
 def named(places: Ints, order: Ints) -> Ints:

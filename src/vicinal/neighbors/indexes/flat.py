@@ -32,6 +32,11 @@ class Flat(Index):
         """There is nothing to choose."""
         return 1
 
+    def resolved(self, layout: Layout, effort: int) -> Flat:
+        """Return itself: nothing was chosen."""
+        del layout, effort
+        return self
+
     def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
         """Return the rows as they are."""
         del seed

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Ints, whole_number
+from vicinal._arrays import Ints
 from vicinal._threads import over_chunks
 from vicinal.errors import CorruptArtifact
 from vicinal.kept import Kept
-from vicinal.neighbors.indexes.base import Arrays, Index, Layout, add_rows, faiss, named, one_thread
+from vicinal.neighbors.indexes.base import Arrays, Index, Layout, add_rows, faiss, named, one_thread, set_whole
 
 
 @dataclass(frozen=True)
 class HNSW(Index):
     """A graph in which a query walks to its neighbors: fast to ask, slow to build, with `links` edges a row.
 
-    `building` says how widely the build looks for a row's neighbors, `breadth` how widely a query does.
+    `building` says how widely the build looks for a row's neighbors, `breadth` how widely a query does (faiss: M,
+    efConstruction, efSearch).
 
     Examples
     --------
@@ -31,15 +32,19 @@ class HNSW(Index):
     breadth: int | None = None
 
     def __post_init__(self) -> None:
-        whole_number("links", self.links, least=2, most=512)
-        whole_number("building", self.building, least=1)
-        if self.breadth is not None:
-            whole_number("breadth", self.breadth, least=1)
+        set_whole(self, "links", least=2, most=512)
+        set_whole(self, "building", least=1, most=2**20)
+        set_whole(self, "breadth", least=1)
 
     @property
     def effort(self) -> int | None:
         """The breadth of a query's walk."""
         return self.breadth
+
+    def resolved(self, layout: Layout, effort: int) -> HNSW:
+        """Return the graph with the breadth that was chosen."""
+        del layout
+        return replace(self, breadth=effort)
 
     def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
         """Return the graph; which edges it has depends on the order of the rows."""
@@ -52,7 +57,8 @@ class HNSW(Index):
         """Return the graph from its edges, none of which may lead out of it."""
         n, layout = len(rows), HNSWLayout(rows, self)
         order, entry = kept.order("index.order", n), int(kept.counts("index.entry", 1, most=n - 1)[0])
-        levels = kept.links("index.levels", n, most=32)
+        highest = layout.index.hnsw.cum_nneighbor_per_level.size() - 1  # faiss knows where edges lie up to here
+        levels = kept.links("index.levels", n, most=highest)
         if n == 0 or levels.min() < 1 or levels[entry] != levels.max():
             msg = "the levels of a graph must be at least 1, and its entry on the highest."
             raise CorruptArtifact(msg)

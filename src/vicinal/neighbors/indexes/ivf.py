@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Ints, Reals, check_finite, whole_number
-from vicinal._progress import steps
+from vicinal._arrays import Ints, Reals, check_finite
 from vicinal._threads import over_chunks
 from vicinal.errors import CorruptArtifact
 from vicinal.kept import Kept
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import nearest_columns
-from vicinal.neighbors.indexes.base import PIECE, Arrays, Index, Layout, faiss, one_thread
+from vicinal.neighbors.indexes.base import Arrays, Index, Layout, faiss, one_thread, pieces, set_whole
 from vicinal.neighbors.reference import Reference
 
 PAIRS = False
@@ -26,7 +25,8 @@ PAIRS = False
 class IVF(Index):
     """Rows in `cells` around centers, of which a query looks into the `probed` nearest: fast to build and to ask.
 
-    Without `cells`: four times the square root of the number of rows.
+    Without `cells`: four times the square root of the number of rows, but cells of 32 rows at least (faiss: nlist,
+    nprobe).
 
     Examples
     --------
@@ -38,14 +38,17 @@ class IVF(Index):
     probed: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("cells", "probed"):
-            if getattr(self, name) is not None:
-                whole_number(name, getattr(self, name), least=1)
+        set_whole(self, "cells", least=1)
+        set_whole(self, "probed", least=1)
 
     @property
     def effort(self) -> int | None:
         """The number of cells looked into."""
         return self.probed
+
+    def resolved(self, layout: Layout, effort: int) -> IVF:
+        """Return the cells and how many of them are looked into, as they were chosen."""
+        return IVF(layout.most_effort, effort)
 
     def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
         """Return the rows in cells around centers that k-means finds."""
@@ -62,8 +65,8 @@ class IVF(Index):
             msg = f"centers must be float32 with {rows.shape[1]} columns; got {centers.dtype} {centers.shape}."
             raise CorruptArtifact(msg)
         check_finite(centers, "index.centers")
-        layout = IVFLayout(rows, centers)
-        layout.fill(np.arange(len(rows)), kept.counts("index.cell_of", len(rows), most=len(centers) - 1))
+        layout, order = IVFLayout(rows, centers), kept.order("index.order", len(rows))
+        layout.fill(order, kept.counts("index.cell_of", len(rows), most=len(centers) - 1)[order])
         return layout
 
 
@@ -75,7 +78,7 @@ class IVFLayout(Layout):
         self.rows, self.centers = rows, centers
         self.among = Reference.of(centers, np.arange(len(centers)))
         self.most_effort = len(centers)
-        self.cell_of = np.full(len(rows), -1, np.int64)
+        self.cell_of, self.order = np.full(len(rows), -1, np.int64), np.empty(0, np.int64)
         self.quantizer = library.IndexFlatL2(width)  # held: the index does not own it
         self.index = library.IndexIVFFlat(self.quantizer, width, len(centers))
         self.index.is_trained = True
@@ -92,15 +95,15 @@ class IVFLayout(Layout):
     def add(self, rows: Ints, progress: str | None) -> None:
         """Lay out rows, each in the cell of its nearest center."""
         cells = np.empty(len(rows), np.int64)
-        for start in steps(range(0, len(rows), PIECE), progress):
-            some = rows[start : start + PIECE]
-            cells[start : start + PIECE] = self.nearest_cells(self.rows[some], 1)[:, 0]
+        for piece in pieces(len(rows), 4 * self.rows.shape[1], progress):
+            cells[piece] = self.nearest_cells(self.rows[rows[piece]], 1)[:, 0]
         self.fill(rows, cells)
 
     def fill(self, rows: Ints, cells: Ints) -> None:
         """Put rows into cells."""
         library, order = faiss(), np.argsort(cells, kind="stable")
         self.cell_of[rows] = cells
+        self.order = np.concatenate([self.order, rows])  # of rows tied for the last place, the first in a cell is taken
         ends = np.searchsorted(cells[order], np.arange(len(self.centers)), side="right")
         for cell, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if stop > start:
@@ -128,8 +131,8 @@ class IVFLayout(Layout):
         return found
 
     def kept(self) -> Arrays:
-        """Return centers and cells."""
-        return {"index.centers": self.centers, "index.cell_of": self.cell_of}
+        """Return centers and cells, and the order of the rows in them."""
+        return {"index.centers": self.centers, "index.cell_of": self.cell_of, "index.order": self.order}
 
 
 def _nearest(panel: Panel, count: int, out: Ints) -> Callable[[int, int], object]:

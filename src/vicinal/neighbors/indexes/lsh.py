@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Floats, Ints, Reals, check_finite, whole_number
-from vicinal._progress import steps
+from vicinal._arrays import Floats, Ints, Reals, check_finite
 from vicinal._threads import over_chunks
 from vicinal.errors import CorruptArtifact, InvalidLevel
 from vicinal.kept import Kept
 from vicinal.kernels.rows import hash_keys
-from vicinal.neighbors.indexes.base import PIECE, Arrays, Index, Layout, faiss, named, one_thread
+from vicinal.neighbors.indexes.base import PIECE, Arrays, Index, Layout, faiss, named, one_thread, pieces, set_whole
 from vicinal.neighbors.reference import row_products
 
 
@@ -33,15 +32,20 @@ class LSH(Index):
     candidates: int | None = None
 
     def __post_init__(self) -> None:
-        if whole_number("bits", self.bits, least=8, most=2**16) % 8:
+        set_whole(self, "bits", least=8, most=2**16)
+        set_whole(self, "candidates", least=1)
+        if self.bits % 8:
             raise InvalidLevel("bits", self.bits, "a multiple of 8")
-        if self.candidates is not None:
-            whole_number("candidates", self.candidates, least=1)
 
     @property
     def effort(self) -> int | None:
         """The number of candidates."""
         return self.candidates
+
+    def resolved(self, layout: Layout, effort: int) -> LSH:
+        """Return the hashing with the number of candidates that was chosen."""
+        del layout
+        return replace(self, candidates=effort)
 
     def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
         """Return the rows by their signs around the mean."""
@@ -50,8 +54,10 @@ class LSH(Index):
         keys = np.empty(self.bits * rows.shape[1], np.uint64)
         hash_keys(np.uint64(seed), keys)  # not numpy's generator, which may change between versions
         planes = ndtri(((keys >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53).reshape(self.bits, -1)
-        starts = range(0, len(first), PIECE)
-        mean = sum(rows[first[start : start + PIECE]].sum(axis=0, dtype=np.float64) for start in starts) / len(first)
+        mean = np.zeros(rows.shape[1])
+        for start in range(0, len(first), PIECE):
+            mean += rows[first[start : start + PIECE]].sum(axis=0, dtype=np.float64)
+        mean /= len(first)
         layout = LSHLayout(rows, planes, mean)
         layout.add(first, progress)
         return layout
@@ -85,9 +91,9 @@ class LSHLayout(Layout):
     def add(self, rows: Ints, progress: str | None) -> None:
         """Lay out rows."""
         self.order = np.concatenate([self.order, rows])
-        for start in steps(range(0, len(rows), PIECE), progress):
+        for piece in pieces(len(rows), 24 * self.rows.shape[1] + 16 * len(self.planes), progress):
             with one_thread():
-                self.index.add(self.signs(self.rows[rows[start : start + PIECE]]))
+                self.index.add(self.signs(self.rows[rows[piece]]))
 
     def listed(self, count: int, effort: int) -> int:
         """Return the number of candidates, at least as many as are wanted."""
