@@ -4,7 +4,7 @@ export NO_MKDOCS_2_WARNING := 1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-all bench docs lint clean
+.PHONY: demo test test-all bench bench-search race docs lint clean
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -35,6 +35,13 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/tuning.py
 	$(BIN)/python benchmarks/files.py
+
+bench-search: .venv/.dev
+	$(BIN)/python benchmarks/search.py
+
+race: .venv/.dev
+	$(BIN)/python benchmarks/race.py
+	$(BIN)/python benchmarks/growth.py
 
 docs: .venv/.dev
 	$(BIN)/mkdocs build --strict --site-dir site

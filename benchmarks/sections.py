@@ -27,14 +27,16 @@ def median_seconds(call: Callable[[], object], repeats: int) -> float:
     return statistics.median(times)
 
 
-def write_section(title: str, threads: str, lines: list[str], command: str = "make bench") -> None:
+def write_section(
+    title: str, threads: str, lines: list[str], command: str = "make bench", data: str = "made data"
+) -> None:
     """Put a section into RESULTS.md in place of the one with its title, or at the end."""
     today = datetime.datetime.now(tz=datetime.UTC).date()
     head = [
         f"## {title}",
         "",
         f"`{command}`, {today}, {os.cpu_count()} cores ({platform.machine()}), {threads} threads,",
-        f"Python {platform.python_version()}, numpy {np.__version__}; made data, seeds in the script.",
+        f"Python {platform.python_version()}, numpy {np.__version__}; {data}, seeds in the script.",
     ]
     section = "\n".join([*head, *lines])
     parts = re.split(r"^(?=## )", RESULTS.read_text(), flags=re.MULTILINE) if RESULTS.exists() else ["# Results\n\n"]
