@@ -111,7 +111,7 @@ def draw(found: dict[str, list[tuple[str, np.ndarray]]], splits: int) -> None:
     axes[0].set_ylabel("mean size of a set")
     axes[1].set_ylabel("coverage")
     axes[1].set_xlabel(f"recall: share of the {NEIGHBORS} nearest that the index finds")
-    axes[0].set_title(f"What an index misses costs size, never coverage ({splits} cuts, 3 standard errors)")
+    axes[0].set_title(f"What an index misses costs size, not coverage ({splits} cuts, 3 standard errors)", fontsize=10)
     for panel in axes:
         panel.grid(alpha=0.3)
         panel.legend()
