@@ -54,7 +54,7 @@ class ReadRows:
         try:
             return self.made(self.table[places])
         except InvalidValue as error:
-            raise InvalidValue(ROW.sub(lambda found: f"row {places[int(found[1])]}", str(error))) from error
+            raise InvalidValue(renumbered(error, lambda row: int(places[row]))) from error
 
     def taken(self, rows: Ints) -> ReadRows:
         """Return some of these rows, (len(rows), d)."""
@@ -77,6 +77,17 @@ class ReadRows:
 
 Readable: TypeAlias = Reals | ReadRows
 """A table of representations that is read piece by piece."""
+
+
+def renumbered(error: Exception, number: Callable[[int], int]) -> str:
+    """Return what an error says of the rows of a piece, said of the rows of the whole.
+
+    Examples
+    --------
+    >>> renumbered(ValueError("row 3 holds nan"), lambda row: row + 100)
+    'row 103 holds nan'
+    """
+    return ROW.sub(lambda found: f"row {number(int(found[1]))}", str(error))
 
 
 def taken(rows: Readable, chosen: Ints) -> ReadRows:

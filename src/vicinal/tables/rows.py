@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from vicinal._rows import renumbered
 from vicinal.errors import InvalidFile, InvalidLevel, TooLittleMemory, VicinalError
 from vicinal.outputs import ModelOutputs
 from vicinal.tables.base import Columns, Table
@@ -34,9 +34,6 @@ TARGETS = ("labels", "targets")
 
 GUESSED_WIDTH = 2**12
 """Numbers in a row that cannot be looked at before it is read."""
-
-ROW = re.compile(r"\brow ([0-9]+)\b")
-"""A row number in a message."""
 
 Result = TypeVar("Result")
 
@@ -103,7 +100,7 @@ class Rows:
         except (TooLittleMemory, InvalidLevel):  # of the call, not of the rows
             raise
         except VicinalError as error:
-            said = ROW.sub(lambda found: f"row {int(found[1]) + first}", str(error))
+            said = renumbered(error, lambda row: row + first)
             msg = f"{self.table.name}: {said}"
             raise InvalidFile(msg) from error
 
