@@ -18,6 +18,7 @@ from tests.networks import DEVICES, Given, given, torch
 from vicinal.hashing import hashed_values
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.torch import ConformalModule
+from vicinal.torch.layers import Tap
 from vicinal.torch.parts import from_text, to_text
 from vicinal.torch.uniforms import hash_keys, hashed, value_words
 
@@ -348,6 +349,43 @@ def test_the_tap_leaves_with_the_module():
     assert len(network.avgpool._forward_hooks) == 1
     del module
     assert len(network.avgpool._forward_hooks) == 0
+
+
+def test_the_end_of_one_module_leaves_the_hooks_of_another_as_they_are():
+    # A compiler that is tracing the network meanwhile would find another path than it went before.
+    cal, labels, rows, _, _ = task()
+    network, batch = given(rows)
+    predictor = vc.calibrate(cal, labels, 0.8, localizer=CHOSEN)
+    one, other = ConformalModule(network, predictor), ConformalModule(network, predictor)
+    expected, hooks = one(batch).mask, dict(network.avgpool._forward_hooks)
+    del one
+    assert dict(network.avgpool._forward_hooks) == hooks
+    assert torch.equal(other(batch).mask, expected)
+    again = copy.deepcopy(other)
+    assert len(again.model.avgpool._forward_hooks) == 1
+    assert torch.equal(again(batch).mask, expected)
+    copied = again.model
+    del again, other
+    assert not network.avgpool._forward_hooks
+    assert not copied.avgpool._forward_hooks
+
+
+def test_whoever_listens_to_a_layer_hears_it():
+    layer = torch.nn.Linear(2, 2)
+    tap = Tap.on(layer)
+    leave = tap.attach(layer)
+    with tap.open() as outer:
+        with tap.open() as inner:
+            said = layer(torch.ones(1, 2))
+        assert torch.equal(inner[0], said)
+        assert torch.equal(outer[0], said)
+        said = layer(torch.zeros(1, 2))
+        assert torch.equal(outer[0], said)
+        assert not torch.equal(inner[0], said)
+    assert Tap.on(layer) is tap
+    assert not tap.seen
+    leave()
+    assert Tap.on(layer) is not tap
 
 
 GRAPHS = [vc.Split(), vc.SplitReference(), vc.LeaveOneOut(), vc.PaperLiteral()]

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -27,27 +28,58 @@ NAMED = 8
 
 
 class Tap:
-    """A forward hook that takes what a layer returns, for the threads that opened it; otherwise it does nothing."""
+    """A forward hook that takes what a layer returns, for the threads that opened it; otherwise it does nothing.
+
+    A layer has one, whoever listens: were there one each, the end of one listener would change the hooks of a network
+    that another is just being compiled around.
+    """
 
     def __init__(self) -> None:
-        self.seen: dict[int, list[Tensor]] = {}
+        self.seen: dict[int, tuple[list[Tensor], ...]] = {}
+        self.users = 0
+
+    @classmethod
+    def on(cls, layer: nn.Module | None) -> Tap:
+        """Return the tap that a layer has, or a new one."""
+        hooks = () if layer is None else layer._forward_hooks.values()
+        return next((hook for hook in hooks if isinstance(hook, cls)), None) or cls()
+
+    def attach(self, layer: nn.Module) -> Callable[[], None]:
+        """Listen to the layer; return what ends it. The last to end takes the tap off."""
+        if not any(hook is self for hook in layer._forward_hooks.values()):
+            layer.register_forward_hook(self)
+        self.users += 1
+        return partial(self._leave, ref(layer))
+
+    def _leave(self, layer: ref[nn.Module]) -> None:
+        self.users -= 1
+        found = layer()
+        if found is not None and not self.users:
+            for key in [key for key, hook in found._forward_hooks.items() if hook is self]:
+                del found._forward_hooks[key]
+
+    def __reduce__(self) -> tuple[type[Tap], tuple[()]]:
+        """Copy a tap as one that nobody listens to yet: the copy of a network has listeners of its own."""
+        return Tap, ()
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """Take an output as rows, now: what comes after the layer may change it in place."""
         del inputs
-        taken = self.seen.get(_thread())
-        if taken is not None:
+        for taken in self.seen.get(_thread(), ()):
             taken[:] = [flat(output, type(module).__name__)]
 
     @contextmanager
     def open(self) -> Iterator[list[Tensor]]:
         """Collect what the layer returns while the block runs; of several runs, the last."""
         taken: list[Tensor] = []
-        self.seen[_thread()] = taken
+        before = self.seen.get(_thread(), ())
+        self.seen[_thread()] = (*before, taken)
         try:
             yield taken
         finally:
-            del self.seen[_thread()]
+            self.seen[_thread()] = before
+            if not before:
+                del self.seen[_thread()]
 
 
 def _thread() -> int:
@@ -61,7 +93,7 @@ class Representations:
 
     model: nn.Module
     layer: Layer
-    tap: Tap = field(default_factory=Tap)
+    tap: Tap = field(init=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.layer, str):
@@ -69,6 +101,7 @@ class Representations:
         elif self.layer is not None and not callable(self.layer):
             msg = f"layer must be a name, a layer, a function of the inputs, or None; got {self.layer!r}."
             raise Incompatible(msg)
+        object.__setattr__(self, "tap", Tap.on(self.hooked))
 
     @cached_property
     def hooked(self) -> nn.Module | None:
@@ -87,7 +120,7 @@ class Representations:
     def attach(self) -> Callable[[], None]:
         """Put the tap on the layer, where there is one; return what takes it off again."""
         layer = self.hooked
-        return _nothing if layer is None else layer.register_forward_hook(self.tap).remove
+        return _nothing if layer is None else self.tap.attach(layer)
 
     def of(self, seen: list[Tensor], inputs: Any, n_rows: int) -> Tensor | None:
         """Return the representations, (n_rows, d), from what the layer returned, or from a call with the inputs."""
