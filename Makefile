@@ -4,7 +4,7 @@ export NO_MKDOCS_2_WARNING := 1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-all bench bench-search race docs lint clean
+.PHONY: demo test test-all bench bench-search race reproduce reproduce-small docs lint clean
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -28,8 +28,19 @@ test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2
 	$(BIN)/mkdocs build --strict --quiet --site-dir site
 
-test-all: .venv/.dev
+test-all: .venv/.dev reproduce-small
 	$(BIN)/python -m pytest -m slow -n 2
+
+# The paper's tables and figures: DATA is a folder with outputs/, regression/, cifar100/, cifar10/.
+DATA ?= data
+reproduce: .venv/.dev
+	$(BIN)/vicinal reproduce all --data $(DATA) --out experiments/results/reproduction --page docs/reproduction.md
+
+# Every step of it on small made data: the numbers mean nothing.
+reproduce-small: .venv/.dev
+	rm -rf build/small build/reproduce-small
+	$(BIN)/python experiments/make_small.py build/small
+	$(BIN)/vicinal reproduce all --small --data build/small --trained build/small/trained --out build/reproduce-small
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/core.py

@@ -1,4 +1,4 @@
-"""Pictures of numbers computed elsewhere; matplotlib is imported here only."""
+"""Pictures of numbers computed elsewhere; matplotlib is imported here, and for the paper's figures."""
 
 from __future__ import annotations
 

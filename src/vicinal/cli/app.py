@@ -20,6 +20,7 @@ from vicinal.cli.evaluate import evaluate
 from vicinal.cli.inspect import inspect
 from vicinal.cli.predict import predict
 from vicinal.cli.report import report
+from vicinal.cli.reproduce import reproduce
 from vicinal.cli.roll import roll
 from vicinal.cli.tune import tune
 
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, calibrate, predict, evaluate, report, roll, inspect, demo):
+for command in (tune, calibrate, predict, evaluate, report, roll, inspect, demo, reproduce):
     app.command()(command)
 
 

@@ -102,7 +102,7 @@ class LabelScores:
             model, found = fitted_probabilities(plan, outputs, labels)
             self.rows.append(found[judged])
             self.tenths.append(quantile_numbers(row_maxima(self.rows[-1]).astype(np.float64), 10))
-            free = _free_ranks(self.rows[-1], self.labels, coverage)
+            free = free_ranks(self.rows[-1], self.labels, coverage)
             loss = _loss(found, labels)
             self.sources += [
                 Source(score, model, number, (number, at), loss) for at, score in enumerate(space.scores(free))
@@ -212,7 +212,7 @@ def _loss(rows: Reals, labels: Ints) -> float:
     return float(-np.log(np.maximum(own, SMALLEST_PROBABILITY)).mean())
 
 
-def _free_ranks(rows: Reals, labels: Ints, coverage: Coverage) -> int:
+def free_ranks(rows: Reals, labels: Ints, coverage: Coverage) -> int:
     """Return the rank within which the coverage asked for finds its labels: the m-th smallest rank of a label."""
     own = rows[np.arange(len(rows)), labels][:, None]
     earlier = np.arange(rows.shape[1]) < labels[:, None]

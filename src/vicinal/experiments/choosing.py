@@ -1,0 +1,79 @@
+"""What the paper chooses on validation rows, from its lists: the penalty of RAPS, and a neighborhood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.localizers import Exponential, Localizer, Uniform
+from vicinal.outputs import ClassificationOutputs, RegressionOutputs
+from vicinal.probabilities import TemperatureScaling
+from vicinal.probabilities.base import checked_probabilities
+from vicinal.scores import RAPS, ClassificationScore, Score
+from vicinal.tuning import Candidate, Grid, Space, tune
+from vicinal.tuning.bench import free_ranks
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The values to choose from. The paper prints bandwidths and penalties; of k it tells the shares that came out."""
+
+    bandwidths: tuple[float, ...] = (10, 50, 100, 500, 1000, 5000)
+    penalties: tuple[float, ...] = (0.001, 0.005, 0.01, 0.05, 0.15, 0.2, 0.3, 0.4, 0.5, 1.0)
+    shares: tuple[float, ...] = (0.025, 0.05, 0.1, 0.15, 0.3, 0.5)
+
+    def near(self) -> list[Localizer]:
+        """Return the neighborhoods of NCP: k nearest, exponential weights."""
+        return [Exponential(share, width) for share in self.shares for width in self.bandwidths]
+
+    def all(self) -> list[Localizer]:
+        """Return those of NCP-All: everyone, exponential weights."""
+        return [Exponential(None, width) for width in self.bandwidths]
+
+
+@dataclass(frozen=True, eq=False)
+class Chooser:
+    """The rows that choose: outputs with labels or targets, apart from calibration and test rows."""
+
+    outputs: ClassificationOutputs | RegressionOutputs
+    targets: NDArray[Any]
+    coverage: float
+    lists: Lists = field(default_factory=Lists)
+    probabilities: TemperatureScaling | None = None
+
+    def raps(self, wrap: Callable[[RAPS], ClassificationScore] = lambda score: score) -> ClassificationScore:
+        """Return RAPS, as is or wrapped, with the penalty of the smallest sets; coverage says its free ranks."""
+        assert isinstance(self.outputs, ClassificationOutputs) and self.probabilities is not None  # noqa: S101, PT018
+        free = free_ranks(checked_probabilities(self.outputs, self.probabilities), self.targets, self.coverage)
+        scores = [wrap(RAPS(penalty, free)) for penalty in self.lists.penalties]
+        best = self._judged(scores, [Uniform(None)])[0].nonconformity
+        assert isinstance(best, ClassificationScore)  # noqa: S101  by construction
+        return best
+
+    def neighborhoods(self, scores: Sequence[Score], localizers: Sequence[Localizer]) -> list[Localizer]:
+        """Return for each score the localizer that makes its smallest answers; everyone is no answer."""
+        judged = [one for one in self._judged(scores, localizers) if not one.everyone]
+        return [next(one.localizer for one in judged if one.nonconformity == score) for score in scores]
+
+    def _judged(self, scores: Sequence[Score], localizers: Sequence[Localizer]) -> tuple[Candidate, ...]:
+        """Return candidates, ascending in size, each judged on rows that its calibration had not seen."""
+        classifies = isinstance(scores[0], ClassificationScore)
+        plan = [self.probabilities] if classifies else None
+        space = Space(nonconformity=scores, localizer=localizers, probabilities=plan, representation=[None])
+        return tune(self.outputs, self.targets, self.coverage, search=Grid(space), progress=False).candidates
+
+
+def neighbor_share(localizer: Localizer, n: int) -> float:
+    """Return the share of n calibration rows that are neighbors.
+
+    Examples
+    --------
+    >>> neighbor_share(Exponential(0.1, 10.0), 3000), neighbor_share(Exponential(None, 10.0), 3000)
+    (0.1, 1.0)
+    """
+    count = localizer.rule(n).n_neighbors
+    return float(np.clip((n if count == 0 else count) / n, 0, 1))

@@ -1,0 +1,119 @@
+"""Reproducing: do the pieces, put them together, write tables, figures and the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vicinal._files import replacing
+from vicinal.errors import InvalidLevel, MissingFile
+from vicinal.experiments import figures, set_items
+from vicinal.experiments.items import ITEMS, Item
+from vicinal.experiments.page import page
+from vicinal.experiments.pieces import Done, Store, today, versions
+from vicinal.experiments.results import Results
+from vicinal.experiments.sources import Folders
+from vicinal.experiments.specs import Plan
+from vicinal.experiments.studies import Lab
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What was written, and what could not be run because its data is not there."""
+
+    files: tuple[Path, ...]
+    not_run: tuple[str, ...]
+    seconds: float  # of the work, in this run and in those it went on from
+
+
+def chosen_items(names: Sequence[str]) -> dict[str, Item]:
+    """Return the items of names; "all" is every one."""
+    unknown = [name for name in names if name != ALL and name not in ITEMS]
+    if unknown or not names:
+        raise InvalidLevel("NAME", ", ".join(unknown) or "nothing", f"all, or of: {', '.join(ITEMS)}")
+    return {name: item for name, item in ITEMS.items() if ALL in names or name in names}
+
+
+def reproduce(
+    names: Sequence[str], plan: Plan, folders: Folders, out: Path, page_at: Path | None,
+    advance: Callable[[str, int, int], None],
+) -> Reproduced:  # fmt: skip
+    """Do what the named items need and was not done before, and write them to `out`."""
+    items = chosen_items(names)
+    lab, store = Lab(plan, folders), Store(out / "pieces")
+    studies = dict.fromkeys(study for item in items.values() for study in item.studies)
+    pieces = [piece for study in studies for piece in lab.pieces(study)]
+    if not pieces:
+        msg = (
+            f"nothing can be run: neither {folders.data} nor {folders.trained} holds the data. "
+            f"Expected is, for example, {plan.networks[-1].file}; --data DIR names another folder."
+        )
+        raise MissingFile(msg)
+    done: list[Done] = []
+    for number, piece in enumerate(pieces):
+
+        def step(word: str, number: int = number, name: str = piece.name) -> None:
+            advance(f"{name}: {word}", number, len(pieces))
+
+        step("looking")
+        done.append(store.made(piece, step))
+    results = Results.of(done)
+    written: list[Path] = []
+    for name, item in items.items():
+        advance(f"writing {name}", len(pieces), len(pieces))
+        written += _write_item(name, item, plan, results, out)
+    target = out / "reproduction.md" if page_at is None else page_at
+    written += page(items, plan, results, target)
+    return Reproduced(tuple(written), not_run(lab), sum(piece.seconds for piece in done))
+
+
+def not_run(lab: Lab) -> tuple[str, ...]:
+    """Return a sentence for each row of the paper whose data is not there."""
+    plan, folders = lab.plan, lab.folders
+    absent = [
+        f"{one.dataset} {one.name}: there is no {one.file}; {one.fetch or 'put it into --data or --trained'}."
+        for one in plan.networks
+        if folders.find(one.file) is None
+    ]
+    absent += [
+        f"{one.record.name}: there is no {one.file}; python experiments/train_regression.py TABLES makes it from "
+        f"{one.record.files[0]}{': ' + one.record.fetch if one.record.fetch else ''}."
+        for one in plan.tables
+        if folders.find(one.file) is None
+    ]
+    return tuple(absent)
+
+
+def _write_item(name: str, item: Item, plan: Plan, results: Results, out: Path) -> list[Path]:
+    """Write an item as JSON, its tables as Markdown and LaTeX, its figure as PNG and SVG."""
+    tables = [] if item.tables is None else item.tables(plan, results)
+    words = [] if item.words is None else item.words(plan, results)
+    pieces = [piece for study in item.studies for row in results.done.get(study, {}).values() for piece in row]
+    content = {
+        "item": name, "title": item.title, "date": today(), "versions": versions(), "small": plan.small,
+        "lists": {key: list(value) for key, value in vars(plan.lists).items()},
+        "tables": [{"caption": one.caption, "heads": list(one.heads), "rows": list(one.rows)} for one in tables],
+        "words": words,
+        "pieces": [
+            {"study": one.study, "row": one.key, "seed": one.run, "date": one.date, "seconds": one.seconds,
+             "data": dict(one.inputs), "result": one.result}
+            for one in pieces
+        ],
+    }  # fmt: skip
+    texts = {"json": json.dumps(content, indent=1)}
+    if tables:
+        notes = set_items.notes(plan.networks) if "sets" in item.studies or "silhouettes" in item.studies else []
+        texts["md"] = "\n\n".join([f"# {item.title}", *(one.markdown() for one in tables), *notes, *words])
+        texts["tex"] = "\n\n".join(one.latex() for one in tables)
+    written = []
+    for ending, text in texts.items():
+        path = out / f"{name}.{ending}"
+        with replacing(path) as file:
+            file.write(text.encode() + b"\n")
+        written.append(path)
+    figure = None if item.draw is None else item.draw(plan, results)
+    return written if figure is None else [*written, *figures.saved(figure, out / name)]

@@ -1,0 +1,223 @@
+"""The studies: what each is cut into, so that pieces can be kept and tables put together from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vicinal._arrays import Ints
+from vicinal.errors import InvalidFile
+from vicinal.experiments import paper
+from vicinal.experiments.classification import Cut, bandwidth_ways, every_way, tuned_way
+from vicinal.experiments.clusters import silhouette
+from vicinal.experiments.embedding import embedded
+from vicinal.experiments.images import cifar_images
+from vicinal.experiments.pieces import Advance, Piece
+from vicinal.experiments.regression import every_interval
+from vicinal.experiments.runtime import prediction_seconds
+from vicinal.experiments.sources import Folders, digest, read_outputs, read_runs
+from vicinal.experiments.specs import Network, Plan, Table
+from vicinal.outputs import ClassificationOutputs
+
+BANDWIDTH_RUNS = 5
+BANDWIDTH_SHARE = 0.1
+LOCALIZED = "CIFAR-100"
+DRAWN = ("CIFAR-10", "ResNet-50")
+EPOCHS = "epochs-cifar100_resnet50.json"
+INFERENCE = "inference.json"
+
+Work = Callable[[Advance], Any]
+
+
+class Lab:
+    """A plan and the folders it finds its data in; the outputs read last are kept."""
+
+    def __init__(self, plan: Plan, folders: Folders) -> None:
+        self.plan, self.folders = plan, folders
+        self._read: tuple[Path, tuple[ClassificationOutputs, Ints]] | None = None
+        self._digests: dict[Path, str] = {}
+
+    def pieces(self, study: str) -> Iterator[Piece]:
+        """Yield the pieces of a study for which the data is there."""
+        return STUDIES[study](self)
+
+    def there(self, dataset: str | None = None) -> Iterator[tuple[Network, Path]]:
+        """Yield the networks whose outputs are there, of one data set or of all."""
+        for network in self.plan.networks:
+            path = self.folders.find(network.file)
+            if path is not None and dataset in (None, network.dataset):
+                yield network, path
+
+    def outputs(self, network: Network, path: Path) -> tuple[ClassificationOutputs, Ints]:
+        """Return outputs and labels of a network."""
+        if self._read is None or self._read[0] != path:
+            self._read = path, read_outputs(path, network)
+        return self._read[1]
+
+    def cut(self, network: Network, path: Path, run: int) -> Cut:
+        """Return the rows of one run."""
+        return Cut.of(self.outputs(network, path), network.parts, network.coverage, run)
+
+    def marks(self, *paths: Path) -> dict[str, str]:
+        """Return the fingerprints of files, by name."""
+        for path in paths:
+            if path not in self._digests:
+                self._digests[path] = digest(path)
+        return {path.name: self._digests[path] for path in paths}
+
+    def images(self, network: Network) -> Path | None:
+        """Return the folder of a network's images, where it is there."""
+        folder = self.folders.data / network.images
+        return folder if network.images and folder.is_dir() else None
+
+
+def _of_network(network: Network) -> str:
+    return f"parts {dict(network.parts)}, coverage {network.coverage}"
+
+
+def _sets(lab: Lab) -> Iterator[Piece]:
+    for network, path in lab.there():
+        for run in range(network.runs):
+
+            def work(advance: Advance, network: Network = network, path: Path = path, run: int = run) -> Any:
+                return every_way(lab.cut(network, path, run), lab.plan.lists, advance)
+
+            settings = f"{_of_network(network)}, {lab.plan.lists}"
+            yield Piece("sets", network.key, run, lab.marks(path), settings, work)
+
+
+def _tuned(lab: Lab) -> Iterator[Piece]:
+    for network, path in lab.there():
+        for run in range(network.tuned_runs):
+
+            def work(advance: Advance, network: Network = network, path: Path = path, run: int = run) -> Any:
+                advance("tuning")
+                return tuned_way(lab.cut(network, path, run))
+
+            yield Piece("tuned", network.key, run, lab.marks(path), _of_network(network), work)
+
+
+def _bandwidths(lab: Lab) -> Iterator[Piece]:
+    for network, path in lab.there(LOCALIZED):
+        for run in range(min(network.runs, BANDWIDTH_RUNS)):
+
+            def work(advance: Advance, network: Network = network, path: Path = path, run: int = run) -> Any:
+                advance("bandwidths")
+                return bandwidth_ways(lab.cut(network, path, run), lab.plan.widths, BANDWIDTH_SHARE)
+
+            settings = f"{_of_network(network)}, {lab.plan.widths}, {BANDWIDTH_SHARE}"
+            yield Piece("bandwidths", network.key, run, lab.marks(path), settings, work)
+
+
+def _intervals(lab: Lab) -> Iterator[Piece]:
+    for table in lab.plan.tables:
+        path = lab.folders.find(table.file)
+        for run in range(table.runs if path is not None else 0):
+            assert path is not None  # noqa: S101  by the line above
+            settings = f"parts {dict(table.parts)}, coverage {table.coverage}, {lab.plan.lists}"
+            work = partial(_interval, lab, table, path, run)
+            yield Piece("intervals", table.key, run, lab.marks(path), settings, work)
+
+
+def _interval(lab: Lab, table: Table, path: Path, run: int, advance: Advance) -> Any:
+    advance("intervals")
+    reached = paper.INTERVALS[table.record.name][2]
+    data = read_runs(path, run + 1)[run]
+    return every_interval(data, table.parts, table.coverage, reached, lab.plan.lists, run)
+
+
+def _silhouettes(lab: Lab) -> Iterator[Piece]:
+    for network, path in lab.there():
+        folder = lab.images(network)
+
+        def work(advance: Advance, network: Network = network, path: Path = path, folder: Path | None = folder) -> Any:
+            outputs, labels = lab.outputs(network, path)
+            assert outputs.representations is not None  # noqa: S101  the reader requires them
+            advance("representations")
+            found = {"rows": len(labels), "representation": silhouette(outputs.representations, labels)}
+            if folder is None:
+                return {**found, "raw": None}
+            advance("raw pixels")
+            images, truth = cifar_images(folder, "test", len(labels))
+            check_order(truth, labels, folder, path)
+            raw = silhouette(images.reshape(len(images), -1), truth)
+            same = silhouette(outputs.representations[: len(images)], truth) if len(images) < len(labels) else None
+            return {**found, "raw": raw, "raw_rows": len(images), "representation_of_raw_rows": same}
+
+        marks = lab.marks(path, *([] if folder is None else sorted(folder.glob("test-*.webp"))))
+        yield Piece("silhouettes", network.key, 0, marks, "all rows", work)
+
+
+def check_order(truth: Ints, labels: Ints, folder: Path, path: Path) -> None:
+    """Refuse images that are not those of the outputs: their labels differ."""
+    if not (truth == labels[: len(truth)]).all():
+        msg = f"the images in {folder} should be those of {path}, in its order; their labels differ."
+        raise InvalidFile(msg)
+
+
+def _drawings(lab: Lab) -> Iterator[Piece]:
+    for network, path in lab.there(DRAWN[0]):
+        folder = lab.images(network)
+        if network.name == DRAWN[1] and folder is not None:
+
+            def work(advance: Advance, network: Network = network, path: Path = path, folder: Path = folder) -> Any:
+                outputs, labels = lab.outputs(network, path)
+                images, truth = cifar_images(folder, "test", lab.plan.drawn)
+                check_order(truth, labels, folder, path)
+                assert outputs.representations is not None  # noqa: S101  the reader requires them
+                found = {"labels": truth.tolist()}
+                rows = {"raw pixels": images.reshape(len(images), -1), "representation": outputs.representations}
+                for name, table in rows.items():
+                    advance(f"t-SNE of {name}")
+                    found[name] = embedded(table[: len(images)]).round(3).tolist()
+                return found
+
+            marks = lab.marks(path, *sorted(folder.glob("test-*.webp")))
+            yield Piece("drawings", network.key, 0, marks, f"{lab.plan.drawn} images, seed 0", work)
+
+
+def _times(lab: Lab) -> Iterator[Piece]:
+    for network, path in lab.there():
+
+        def work(advance: Advance, network: Network = network, path: Path = path) -> Any:
+            advance("timing")
+            return prediction_seconds(lab.cut(network, path, 0))
+
+        yield Piece("times", network.key, 0, lab.marks(path), _of_network(network), work)
+
+
+def _read_piece(study: str, file: str, lab: Lab) -> Iterator[Piece]:
+    """Yield what was measured where the network was trained, as it stands in a file."""
+    path = lab.folders.find(file)
+    if path is not None:
+        work = partial(_read_json, path)
+        yield Piece(study, path.stem, 0, lab.marks(path), "as read", work)
+
+
+def _read_json(path: Path, advance: Advance) -> Any:
+    advance(path.name)
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError as error:
+        msg = f"{path} should hold JSON ({error}): it is damaged. Make it anew."
+        raise InvalidFile(msg) from error
+    if not isinstance(found, dict):
+        msg = f"{path} should hold a JSON object; got {type(found).__name__}."
+        raise InvalidFile(msg)
+    return found
+
+
+STUDIES: Mapping[str, Callable[[Lab], Iterator[Piece]]] = {
+    "sets": _sets,
+    "tuned": _tuned,
+    "bandwidths": _bandwidths,
+    "intervals": _intervals,
+    "silhouettes": _silhouettes,
+    "drawings": _drawings,
+    "times": _times,
+    "inference": partial(_read_piece, "inference", INFERENCE),
+    "epochs": partial(_read_piece, "epochs", EPOCHS),
+}
