@@ -63,7 +63,8 @@ def scored(seed, n, classes=6):
     drawn = np.random.default_rng(seed)
     logits = drawn.normal(size=(n, classes)) * 2
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return released.Scored(logits, 1 - probabilities, drawn.integers(0, classes, n))
+    labels = (probabilities.cumsum(axis=1) < drawn.random((n, 1))).sum(axis=1)
+    return released.Scored(logits, 1 - probabilities, labels)
 
 
 @settings(max_examples=60, deadline=None)
@@ -95,9 +96,7 @@ def test_the_released_algorithm_is_its_slow_twin(seed, monkeypatch):
     np.testing.assert_array_equal(found.members, slow_members(calibration, test, found.n_neighbors, found.width, 0.8))
     reached = slow_members(calibration, held_out, found.n_neighbors, found.width, 0.8)
     covered = reached[np.arange(50), held_out.labels].mean()
-    widest = slow_members(calibration, held_out, 60, released.WIDEST, 0.8)[np.arange(50), held_out.labels].mean()
-    # 50 rows move in steps of .02; where even the widest does not reach the target, nothing can.
-    assert abs(covered - 0.8) <= 0.03 or covered == widest < 0.8
+    assert abs(covered - 0.8) <= 0.041  # 50 rows move in steps of .02, sometimes two at a time
 
 
 def test_a_wide_width_over_all_rows_is_one_plain_quantile():
