@@ -35,6 +35,17 @@ How to read it:
   coverage.
 - Sizes can be compared only at matched coverage: means within .005.
 - "not run here": the data could not be had; what to download is said [at the end](#not-run-here). No number is made up.
+
+To make it again, from trained outputs (those of the networks trained here are in `experiments/outputs`, with their
+recipes) or from the start:
+
+```text
+vicinal reproduce all --data DIR                               outputs/, regression/, cifar100/, cifar10/ in DIR
+vicinal reproduce set-size coverage --data DIR                 some items; finished pieces are kept
+python experiments/train_cifar.py DIR/cifar100 resnet50        a ResNet, its outputs and statistics by epoch
+python experiments/train_regression.py DIR/regression          a perceptron for each table and run
+python experiments/imagenet_outputs.py PICTURES resnet152      outputs of torchvision's networks
+```
 """
 
 

@@ -62,7 +62,7 @@ def reproduce(
         step("looking")
         done.append(store.made(piece, step))
     results = Results.of(done)
-    written: list[Path] = []
+    written = [_write_study(study, results, out) for study in studies]
     for name, item in items.items():
         advance(f"writing {name}", len(pieces), len(pieces))
         written += _write_item(name, item, plan, results, out)
@@ -88,21 +88,30 @@ def not_run(lab: Lab) -> tuple[str, ...]:
     return tuple(absent)
 
 
+def _write_study(study: str, results: Results, out: Path) -> Path:
+    """Write all that a study found, a line for each run: seed, fingerprints of its data, versions, date and numbers."""
+    rows = [
+        {"row": one.key, "seed": one.run, "date": one.date, "seconds": one.seconds, "versions": dict(one.versions),
+         "data": dict(one.inputs), "result": one.result}
+        for pieces in results.done.get(study, {}).values()
+        for one in pieces
+    ]  # fmt: skip
+    lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
+    path = out / f"study-{study}.json"
+    with replacing(path) as file:
+        file.write(f"[\n{lines}\n]\n".encode())
+    return path
+
+
 def _write_item(name: str, item: Item, plan: Plan, results: Results, out: Path) -> list[Path]:
     """Write an item as JSON, its tables as Markdown and LaTeX, its figure as PNG and SVG."""
     tables = [] if item.tables is None else item.tables(plan, results)
     words = [] if item.words is None else item.words(plan, results)
-    pieces = [piece for study in item.studies for row in results.done.get(study, {}).values() for piece in row]
     content = {
         "item": name, "title": item.title, "date": today(), "versions": versions(), "small": plan.small,
         "lists": {key: list(value) for key, value in vars(plan.lists).items()},
         "tables": [{"caption": one.caption, "heads": list(one.heads), "rows": list(one.rows)} for one in tables],
-        "words": words,
-        "pieces": [
-            {"study": one.study, "row": one.key, "seed": one.run, "date": one.date, "seconds": one.seconds,
-             "data": dict(one.inputs), "result": one.result}
-            for one in pieces
-        ],
+        "words": words, "studies": [f"study-{study}.json" for study in item.studies],
     }  # fmt: skip
     texts = {"json": json.dumps(content, indent=1)}
     if tables:

@@ -1,0 +1,283 @@
+"""`vicinal reproduce` as a researcher meets it, and what was committed of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.surface.test_cli import fine, refused
+from vicinal.experiments import paper
+from vicinal.experiments.items import ITEMS
+from vicinal.experiments.sources import Folders
+from vicinal.experiments.specs import Plan
+from vicinal.experiments.studies import Lab
+from vicinal.experiments.tables import TextTable
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "experiments" / "results" / "reproduction"
+OUTPUTS = ROOT / "experiments" / "outputs"
+PAGE = ROOT / "docs" / "reproduction.md"
+QUICK = ("interval-length", "interval-coverage", "epochs")
+
+
+@pytest.fixture(scope="module")
+def script():
+    """Return a script of experiments/ by name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "experiments")
+        yield importlib.import_module
+
+
+@pytest.fixture
+def small(tmp_path, script, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["make_small", str(tmp_path / "small")])
+    script("make_small").main()
+    return tmp_path / "small"
+
+
+def run(folder, out, *names):
+    return [*names, "--small", "--data", folder, "--trained", folder / "trained", "--out", out]
+
+
+# The command.
+
+
+def test_tables_figures_and_a_page(small, tmp_path):
+    out = tmp_path / "out"
+    said = fine("reproduce", *run(small, out, *QUICK))
+    assert "not run here: MEPS_19" in said
+    for name, endings in {"interval-length": ("json", "md", "tex"), "epochs": ("json", "png", "svg")}.items():
+        assert all((out / f"{name}.{ending}").stat().st_size > 100 for ending in endings)
+    runs = json.loads((out / "study-intervals.json").read_text())
+    assert {run["seed"] for run in runs} == {0, 1}
+    assert all(mark.startswith("sha256:") for run in runs for mark in run["data"].values())
+    assert runs[0]["versions"]["numpy"] == np.__version__
+    assert "not run here" in (out / "interval-length.md").read_text()
+    page = (out / "reproduction.md").read_text()
+    assert "its numbers mean nothing" in page
+    assert (out / "pictures" / "reproduction-epochs.svg").exists()
+
+
+def test_finished_pieces_are_kept(small, tmp_path):
+    out = tmp_path / "out"
+    arguments = run(small, out, "interval-length")
+    fine("reproduce", *arguments)
+    pieces = sorted((out / "pieces" / "intervals").iterdir())
+    before = {piece: piece.stat().st_mtime_ns for piece in pieces}
+    pieces[0].unlink()
+    fine("reproduce", *arguments)
+    after = {piece: piece.stat().st_mtime_ns for piece in pieces}
+    assert [piece for piece in pieces if after[piece] != before[piece]] == pieces[:1]
+
+
+def test_a_damaged_file_is_one_line_and_finished_pieces_stay(small, tmp_path):
+    out = tmp_path / "out"
+    (small / "trained" / "regression_concrete.npz").write_bytes(b"PK\x03\x04 cut")
+    said = refused("reproduce", *run(small, out, "interval-length"))
+    assert "regression_concrete.npz" in said
+    assert len(list((out / "pieces" / "intervals").iterdir())) == 2  # the other table was done before
+    (small / "trained" / "epochs-cifar100_resnet50.json").write_text("{")
+    assert "epochs-cifar100_resnet50.json should hold JSON" in refused("reproduce", *run(small, out, "epochs"))
+
+
+def test_rows_of_the_wrong_number_are_one_line(small, tmp_path):
+    said = refused("reproduce", "silhouette", "--data", small, "--trained", small, "--out", tmp_path / "out")
+    assert re.search(r"should hold logits of shape \(6000, 1000\); got \(700, 1000\)", said)
+
+
+def test_what_is_wrong_is_one_line(tmp_path):
+    assert "all, or of: splits, set-size" in refused("reproduce", "size")
+    said = refused("reproduce", "all", "--data", tmp_path, "--trained", tmp_path, "--out", tmp_path / "out")
+    assert "nothing can be run" in said
+
+
+def test_images_of_other_rows_are_refused(small, tmp_path):
+    labels = dict(np.load(small / "cifar100" / "labels.npz"))
+    np.savez(small / "cifar100" / "labels.npz", test=labels["test"][::-1])
+    assert "their labels differ" in refused("reproduce", *run(small, tmp_path / "out", "silhouette"))
+
+
+# What was committed.
+
+
+def stored(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_the_page_says_what_was_measured(name):
+    page = PAGE.read_text()
+    found = stored(name)
+    for table in found["tables"]:
+        text = TextTable(table["caption"], table["heads"], table["rows"]).markdown()
+        assert text in page
+        assert text in (RESULTS / f"{name}.md").read_text()
+    assert all(line in page for line in found["words"])
+    assert not found["small"]
+    if ITEMS[name].draw is not None:
+        assert (PAGE.parent / "pictures" / f"reproduction-{name}.svg").exists()
+
+
+def same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return one == (pytest.approx(other, rel=1e-9) if isinstance(other, float) else other)
+
+
+def made_again(study, row, seed):
+    lab = Lab(Plan(), Folders(OUTPUTS, OUTPUTS))
+    piece = next(one for one in lab.pieces(study) if (one.key, one.run) == (row, seed))
+    return json.loads(json.dumps(piece.work(lambda word: None)))
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_cell_of_intervals_comes_out_again(seed):
+    found = next(one for one in stored("study-intervals") if (one["row"], one["seed"]) == ("concrete", seed))
+    assert same(made_again("intervals", "concrete", seed), found["result"])
+
+
+@pytest.mark.slow
+def test_a_cell_of_sets_comes_out_again():
+    key = ("cifar-100-resnet-101", 3)
+    found = next(one for one in stored("study-sets") if (one["row"], one["seed"]) == key)
+    assert same(made_again("sets", *key), found["result"])
+
+
+def test_coverage_is_where_it_is_promised():
+    """The mean over ten runs is near m / (n + 1), for Split and Exact of a score without ties."""
+    for row, n, target in (("cifar-100-resnet-18", 3000, 0.9), ("cifar-100-resnet-101", 3000, 0.9)):
+        runs = [one["result"] for one in stored("study-sets") if one["row"] == row]
+        for way in ("APS, Split", "APS, Exact"):
+            found = np.array([run[way]["coverage"] for run in runs])
+            promised = np.ceil(target * (n + 1)) / (n + 1)
+            # Calibration and test rows of a run both move it; runs share rows, so this is on the safe side.
+            error = np.sqrt(target * (1 - target) * (1 / n + 1 / 3000))
+            assert abs(found.mean() - promised) < 4 * error, (row, way, found.mean())
+
+
+def test_committed_outputs_are_small_and_say_how_they_were_made():
+    for path in OUTPUTS.glob("*.npz"):
+        assert path.stat().st_size <= 5_000_000
+        about = json.loads(path.with_name(path.name.replace("_pca128", "")).with_suffix(".json").read_text())
+        assert {"command", "recipe", "seed", "date", "torch"} <= set(about)
+
+
+# The paper's numbers stand in the paper.
+
+
+@pytest.fixture(scope="module")
+def tex():
+    path = ROOT.parent / "shared" / "paper" / "ncp-paper.tex"
+    if not path.exists():
+        pytest.skip("the text of the paper is not there")
+    return path.read_text()
+
+
+def numbers(text):
+    return {float(one) for one in re.findall(r"-?\d*\.\d+", text)}
+
+
+def test_every_number_of_the_paper_stands_there(tex):
+    there = numbers(tex)
+    told = [
+        one for table in (paper.SIZES, paper.COVERAGES, paper.SECONDS, paper.NEIGHBORS_ALL) for one in table.values()
+    ]
+    pairs = [pair for columns in told for pair in columns.values()]
+    pairs += [pair for row in paper.INTERVALS.values() for pair in row[:2]]
+    flat = [value for pair in pairs for value in pair if value is not None]
+    flat += [value for row in paper.INTERVALS.values() for value in row[2:]]
+    flat += [*paper.SHARES.values(), *(value for pair in paper.SILHOUETTES.values() for value in pair)]
+    assert [value for value in flat if value not in there] == []
+
+
+@pytest.mark.parametrize("name", ["ResNet-18", "ResNet-50", "ResNet-101"])
+def test_rows_of_the_paper_are_those_rows(tex, name):
+    line = next(
+        line for line in tex.split("tab:CIFAR100_size_mod}")[1].split("CIFAR100 ($1")[1].splitlines()
+        if line.strip().startswith(name.replace("-", ""))
+    )  # fmt: skip
+    told = re.findall(r"(\d+\.\d+)\((\d*\.\d+)\)", line)
+    expected = [(float(mean), float(spread)) for mean, spread in told]
+    assert list(paper.SIZES["CIFAR-100", name].values()) == expected
+
+
+# The training scripts.
+
+
+def test_networks_side_by_side_learn_as_if_alone(script):
+    torch = pytest.importorskip("torch", reason="training needs torch")
+    module = script("train_regression")
+    networks = module.Perceptrons(2, 3, seed=0)
+    rows, targets = torch.randn(2, 8, 3), torch.randn(2, 8)
+    gradients = []
+    for other in (rows[1], 5 * rows[1]):
+        networks.zero_grad()
+        found, _ = networks(torch.stack([rows[0], other]))
+        ((found - targets) ** 2).mean(dim=1).sum().backward()
+        gradients.append([weight.grad[0].clone() for weight in networks.parameters()])
+    assert all(torch.equal(one, two) for one, two in zip(*gradients, strict=True))
+
+
+def test_a_perceptron_goes_on_where_it_was(script, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="training needs torch")
+    module = script("train_regression")
+    monkeypatch.setattr(module, "EVERY", 1)
+    rows, targets = torch.randn(2, 40, 3), torch.randn(2, 40)
+    once, again = (module.Perceptrons(2, 3, seed=0) for _ in range(2))
+    module.trained(once, rows, targets, 4, 0, tmp_path / "once.pt")
+    module.trained(again, rows, targets, 2, 0, tmp_path / "again.pt")
+    fresh = module.Perceptrons(2, 3, seed=1)
+    module.trained(fresh, rows, targets, 4, 0, tmp_path / "again.pt")
+    assert all(torch.equal(one, two) for one, two in zip(once.parameters(), fresh.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(("name", "width", "weights"), [("resnet18", 512, 11), ("resnet50", 2048, 23)])
+def test_residual_networks_have_their_size(script, name, width, weights):
+    torch = pytest.importorskip("torch", reason="training needs torch")
+    network = script("resnet").ResNet(name, 10).eval()
+    assert sum(weight.numel() for weight in network.parameters()) // 10**6 == weights
+    with torch.inference_mode():
+        images = torch.randn(2, 3, 32, 32)
+        assert network(images).shape == (2, 10)
+        assert network.pool(network.stages(network.stem(images))).shape == (2, width)
+
+
+def test_crops_and_flips_keep_pixels(script):
+    torch = pytest.importorskip("torch", reason="training needs torch")
+    module = script("train_cifar")
+    images = torch.arange(1, 1 + 6 * 3 * 32 * 32, dtype=torch.int32).reshape(6, 3, 32, 32)
+    found = module.augmented(images, torch.Generator().manual_seed(0))
+    assert found.shape == images.shape
+    for image, seen in zip(images, found, strict=True):
+        # Every pixel is one of this image, of its channel, or padding; at most four rows or columns are lost.
+        for channel, crop in zip(image, seen, strict=True):
+            kept = set(crop.flatten().tolist()) - {0}
+            assert kept <= set(channel.flatten().tolist())
+            assert len(kept) >= 28 * 28
+    shifted = module.augmented(images[:1].repeat(200, 1, 1, 1), torch.Generator().manual_seed(1))
+    assert len({tuple(one[0, 16, 14:18].tolist()) for one in shifted}) > 50
+
+
+@pytest.mark.slow
+def test_training_on_a_few_images_leaves_outputs(script, tmp_path, small, monkeypatch):
+    pytest.importorskip("torch", reason="training needs torch")
+    module = script("train_cifar")
+    folder = small / "cifar100"
+    (folder / "train-00.webp").write_bytes((folder / "test-00.webp").read_bytes())
+    labels = dict(np.load(folder / "labels.npz"))["test"]
+    np.savez(folder / "labels.npz", test=labels, train=labels)
+    monkeypatch.setattr(module, "BATCH", 64)
+    options = ["--epochs", "1", "--rows", "250", "--statistics", "--out", str(tmp_path), "--checkpoints", str(tmp_path)]
+    for _ in range(2):  # the second finds itself finished
+        monkeypatch.setattr(sys, "argv", ["train", str(folder), "resnet18", *options])
+        module.main()
+    found = np.load(tmp_path / "cifar100_resnet18_pca128.npz")
+    assert found["logits"].shape == (250, labels.max() + 1)
+    assert found["representations"].shape == (250, 128)
+    assert json.loads((tmp_path / "cifar100_resnet18.json").read_text())["epochs"] == 1
