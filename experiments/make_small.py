@@ -71,7 +71,13 @@ def measured(folder: Path) -> None:
     numbers = [{"seed": 0, "coverage": 0.9, "size": 3.0}, {"seed": 1, "coverage": 0.9, "size": 2.0}]
     ways = ("APS, Split", "APS, Exact", "NeverEmpty(APS), Split", "NeverEmpty(APS), Exact")
     one = {"accuracy": 0.5, "silhouette": 0.1, "sets": dict.fromkeys(ways, numbers)}
-    about = {"date": "2000-01-01", "device": "none"}
+    about = {
+        "command": "python experiments/make_small.py",
+        "date": "2000-01-01",
+        "torch": "none",
+        "rows": 1,
+        "threads": 1,
+    }
     (folder / "epochs-cifar100_resnet50.json").write_text(json.dumps({**about, "statistics": {"1": one, "2": one}}))
     seconds = {name: {"ResNet-18": 1.0} for name in PARTS if name != "ImageNet"}
     (folder / "inference.json").write_text(json.dumps({**about, "seconds": seconds}))

@@ -46,7 +46,7 @@ class Training:
     """A network, its optimizer and its place in the schedule; saved after each epoch."""
 
     def __init__(self, name: str, n_classes: int, epochs: int, steps: int, device: torch.device) -> None:
-        self.name, self.epochs, self.steps, self.device = name, epochs, steps, device
+        self.name, self.epochs, self.steps, self.device = name, epochs, steps, device  # steps say how many images
         self.network = ResNet(name, n_classes).to(device, memory_format=torch.channels_last)
         self.optimizer = torch.optim.SGD(
             self.network.parameters(), lr=RATE, momentum=0.9, nesterov=True, weight_decay=DECAY
@@ -63,7 +63,7 @@ class Training:
     def save(self, path: Path) -> None:
         """Write everything that goes on, whole or not at all."""
         state = {
-            "name": self.name, "epochs": self.epochs, "epoch": self.epoch, "seconds": self.seconds,
+            "run": [self.name, self.epochs, self.steps], "epoch": self.epoch, "seconds": self.seconds,
             "statistics": json.dumps(self.statistics), "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }  # fmt: skip
@@ -74,8 +74,9 @@ class Training:
     def resume(self, path: Path) -> None:
         """Go on from a checkpoint of the same run."""
         state = torch.load(path, map_location=self.device, weights_only=True)
-        if (state["name"], state["epochs"]) != (self.name, self.epochs):
-            message = f"{path} is of {state['name']}, {state['epochs']} epochs; remove it, or name another folder."
+        if state["run"] != [self.name, self.epochs, self.steps]:
+            told = "{}, {} epochs of {} batches".format(*state["run"])
+            message = f"{path} is of another run ({told}): remove it, or name another folder with --checkpoints."
             raise SystemExit(message)
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -208,7 +209,8 @@ def main() -> None:
     content = {key: value.astype(np.float16) for key, value in arrays.items()}
     write(options.out / f"{name}_pca{COMPONENTS}.npz", "npz", {**content, "labels": labels.astype(np.uint8)})
     about = {
-        "command": f"python experiments/train_cifar.py IMAGES {options.network} --seed {options.seed}",
+        "command": f"python experiments/train_cifar.py IMAGES {options.network} --seed {options.seed} --epochs "
+        f"{options.epochs}" + ("" if options.rows is None else f" --rows {options.rows}"),
         "recipe": __doc__.split("\n\n")[-1].strip().replace("\n", " "), "epochs": options.epochs, "seed": options.seed,
         "accuracy": float(np.mean(logits.argmax(1) == labels)), "training_seconds": round(training.seconds, 1),
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU", "torch": torch.__version__,

@@ -1,7 +1,7 @@
 """Train the paper's perceptron (15, 20 and 30 hidden nodes) on regression tables: Algorithms 1 and 2, step 2.
 
     python experiments/train_regression.py TABLES
-    python experiments/train_regression.py TABLES --only Concrete --runs 2 --epochs 5
+    python experiments/train_regression.py TABLES --only Concrete --runs 2 --epochs 5 --out /tmp/trial
 
 TABLES is a folder with the tables. For each one there the run writes to `--out`
   regression_NAME.npz    predictions, representations and targets of the rows kept from training, a line per run: the
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
+import json
 import math
 import time
 from pathlib import Path
@@ -104,10 +105,20 @@ def trained(networks: Perceptrons, rows: Tensor, targets: Tensor, epochs: int, s
     return seconds
 
 
+def finished(stem: Path, asked: dict[str, int]) -> bool:
+    """Return whether a run with the same numbers has left its outputs; the recipe is written last."""
+    try:
+        about = json.loads(stem.with_suffix(".json").read_text())
+    except (OSError, ValueError):
+        return False
+    return stem.with_suffix(".npz").exists() and all(about.get(key) == value for key, value in asked.items())
+
+
 def run(record: Record, options: argparse.Namespace) -> None:
     """Train on one table, and write what the networks say of the kept rows."""
     slug = record.name.lower().replace(" ", "_")
-    if (options.out / f"regression_{slug}.npz").exists():
+    asked = {"runs": options.runs, "epochs": options.epochs, "seed": options.seed}
+    if finished(options.out / f"regression_{slug}", asked):
         print(f"{record.name}: finished before", flush=True)
         return
     print(record.name, flush=True)
@@ -136,9 +147,10 @@ def run(record: Record, options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     write(options.out / f"regression_{slug}.npz", "npz", content)
     about = {
-        "command": f"python experiments/train_regression.py TABLES --only '{record.name}' --seed {options.seed}",
-        "recipe": __doc__.split("\n\n")[-1].strip().replace("\n", " "), "runs": options.runs,
-        "epochs": options.epochs, "seed": options.seed, "training_rows": len(cut[0][0]), "kept_rows": len(cut[0][1]),
+        "command": f"python experiments/train_regression.py TABLES --only '{record.name}' --runs {options.runs} "
+        f"--epochs {options.epochs} --seed {options.seed}",
+        "recipe": __doc__.split("\n\n")[-1].strip().replace("\n", " "), **asked,
+        "training_rows": len(cut[0][0]), "kept_rows": len(cut[0][1]),
         "mean_absolute_error": float(np.abs(predictions - truth).mean()), "training_seconds": round(seconds, 1),
         "torch": torch.__version__, "numpy": np.__version__, "vicinal": vc.__version__, "device": "CPU",
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
@@ -157,6 +169,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "outputs")
     parser.add_argument("--checkpoints", type=Path, default=HERE.parent / "build" / "checkpoints")
     options = parser.parse_args()
+    if options.only is not None and options.only not in {record.name for record in RECORDS}:
+        parser.error(f"--only {options.only!r}: no such table; there are {', '.join(one.name for one in RECORDS)}")
     torch.set_num_threads(1)  # steps this small only wait for more
     for record in RECORDS:
         if options.only in (None, record.name):

@@ -82,8 +82,13 @@ def test_a_damaged_file_is_one_line_and_finished_pieces_stay(small, tmp_path):
     said = refused("reproduce", *run(small, out, "interval-length"))
     assert "regression_concrete.npz" in said
     assert len(list((out / "pieces" / "intervals").iterdir())) == 2  # the other table was done before
-    (small / "trained" / "epochs-cifar100_resnet50.json").write_text("{")
-    assert "epochs-cifar100_resnet50.json should hold JSON" in refused("reproduce", *run(small, out, "epochs"))
+    path = small / "trained" / "epochs-cifar100_resnet50.json"
+    whole = json.loads(path.read_text())
+    for text in ("{", "5", "{}", '{"statistics": {}}', json.dumps(whole).replace('"2"', '"two"')):
+        path.write_text(text)
+        assert "epochs-cifar100_resnet50.json should hold JSON" in refused("reproduce", *run(small, out, "epochs"))
+    (small / "trained" / "inference.json").write_text('{"seconds": {"CIFAR-10": {"ResNet-18": 0}}}')
+    assert "inference.json should hold JSON" in refused("reproduce", *run(small, out, "runtime"))
 
 
 def test_rows_of_the_wrong_number_are_one_line(small, tmp_path):
@@ -93,14 +98,32 @@ def test_rows_of_the_wrong_number_are_one_line(small, tmp_path):
 
 def test_what_is_wrong_is_one_line(tmp_path):
     assert "all, or of: splits, set-size" in refused("reproduce", "size")
+    assert "there is no folder" in refused("reproduce", "all", "--data", tmp_path / "typo")
     said = refused("reproduce", "all", "--data", tmp_path, "--trained", tmp_path, "--out", tmp_path / "out")
     assert "nothing can be run" in said
 
 
 def test_images_of_other_rows_are_refused(small, tmp_path):
-    labels = dict(np.load(small / "cifar100" / "labels.npz"))
-    np.savez(small / "cifar100" / "labels.npz", test=labels["test"][::-1])
-    assert "their labels differ" in refused("reproduce", *run(small, tmp_path / "out", "silhouette"))
+    path, out = small / "cifar10" / "labels.npz", tmp_path / "out"
+    with np.load(path) as stored:
+        labels = stored["test"]
+    np.savez(path, test=labels[::-1])
+    assert "their labels differ" in refused("reproduce", *run(small, out, "t-sne"))
+    np.savez(path, test=labels[:20])
+    assert "a label of test for each" in refused("reproduce", *run(small, out, "t-sne"))
+    np.savez(path, test=labels)
+    said = fine("reproduce", *run(small, out, "t-sne"), "--page", tmp_path / "other" / "page.txt")
+    assert "page.txt" in said.splitlines()[-1]
+    np.savez(path, test=labels[::-1])  # other data: what was finished does not count
+    assert "their labels differ" in refused("reproduce", *run(small, out, "t-sne"))
+
+
+def test_the_page_of_some_items_speaks_of_their_data_alone(small, tmp_path):
+    out = tmp_path / "out"
+    fine("reproduce", *run(small, out, "interval-length"))
+    absent = (out / "reproduction.md").read_text().split("## Not run here")[1]
+    assert "MEPS_19" in absent
+    assert "ResNet" not in absent
 
 
 # What was committed.
@@ -185,26 +208,35 @@ def numbers(text):
 
 def test_every_number_of_the_paper_stands_there(tex):
     there = numbers(tex)
-    told = [
-        one for table in (paper.SIZES, paper.COVERAGES, paper.SECONDS, paper.NEIGHBORS_ALL) for one in table.values()
-    ]
-    pairs = [pair for columns in told for pair in columns.values()]
-    pairs += [pair for row in paper.INTERVALS.values() for pair in row[:2]]
-    flat = [value for pair in pairs for value in pair if value is not None]
-    flat += [value for row in paper.INTERVALS.values() for value in row[2:]]
+    tables = (paper.SIZES, paper.COVERAGES, paper.SECONDS, paper.NEIGHBORS_ALL, paper.INTERVALS)
+    told = [one for table in tables for one in table.values()]
+    flat = [value for columns in told for one in columns.values() for value in numbers(one.text)]
     flat += [*paper.SHARES.values(), *(value for pair in paper.SILHOUETTES.values() for value in pair)]
     assert [value for value in flat if value not in there] == []
 
 
-@pytest.mark.parametrize("name", ["ResNet-18", "ResNet-50", "ResNet-101"])
-def test_rows_of_the_paper_are_those_rows(tex, name):
-    line = next(
-        line for line in tex.split("tab:CIFAR100_size_mod}")[1].split("CIFAR100 ($1")[1].splitlines()
-        if line.strip().startswith(name.replace("-", ""))
-    )  # fmt: skip
-    told = re.findall(r"(\d+\.\d+)\((\d*\.\d+)\)", line)
-    expected = [(float(mean), float(spread)) for mean, spread in told]
-    assert list(paper.SIZES["CIFAR-100", name].values()) == expected
+TABLES = {"tab:CIFAR100_size_mod": paper.SIZES, "tab:CIFAR100_cvg_mod": paper.COVERAGES}
+HEADS = {"ImageNet": "ImageNet($1", "CIFAR-100": "CIFAR100 ($1", "CIFAR-10": "CIFAR10($1"}
+
+
+@pytest.mark.parametrize("label", TABLES)
+def test_rows_of_the_paper_are_those_rows(tex, label):
+    body = tex.split(f"label{{{label}}}")[1].split("end{tabular}")[0]
+    for (dataset, name), row in TABLES[label].items():
+        part = body.split(HEADS[dataset])[1].split("multicolumn")[0]
+        line = next(line for line in part.splitlines() if line.strip().startswith(name.replace("-", "")))
+        told = re.findall(r"(\d*\.\d+)\((\d*\.\d+)\)", line)
+        found = [re.findall(r"\d*\.\d+", one.text) for one in row.values()]
+        assert [tuple(map(float, one)) for one in found] == [tuple(map(float, one)) for one in told], name
+
+
+def test_intervals_of_the_paper_are_those_intervals(tex):
+    for label, words in (("Regression_intervals", "length"), ("Regression_coverage", "coverage")):
+        body = tex.split(f"label{{{label}}}")[1].split("end{tabular}")[0].replace("\\_", "_")
+        for (_, name), row in paper.INTERVALS.items():
+            line = next(one for one in body.splitlines() if one.startswith(name.replace("_t", " t")))
+            told = [float(re.search(r"\d*\.\d+", cell)[0]) for cell in line.split("&")[1:]]
+            assert told == [row[f"CP {words}"].mean, row[f"NCP {words}"].mean], name
 
 
 # The training scripts.

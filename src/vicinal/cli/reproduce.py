@@ -55,10 +55,16 @@ def reproduce(
         result = reproduced(names, plan, Folders(data, trained), out, page, advance)
     if as_json:
         files = [str(path) for path in result.files]
-        echo_json({"files": files, "not_run": list(result.not_run), "seconds": round(result.seconds, 1)})
+        echo_json(
+            {
+                "page": str(result.page),
+                "files": files,
+                "not_run": list(result.not_run),
+                "seconds": round(result.seconds, 1),
+            }
+        )
         return
     for sentence in result.not_run:
         typer.echo(f"not run here: {sentence}")
-    pages = [path for path in result.files if path.suffix == ".md"]
     typer.echo(f"{len(result.files)} files in {out}; the work took {result.seconds:.0f} s in all.")
-    typer.echo(f"page: {pages[-1]}")
+    typer.echo(f"page: {result.page}")

@@ -30,6 +30,9 @@ def against_bandwidth(widths: Sequence[float], coverage: Curves, size: Curves, t
         axes.set_xscale("log")
         axes.set_xlabel("localization parameter (bandwidth)")
         axes.set_ylabel(what)
+    # Wide enough that differences of a thousandth look like one.
+    low, high = left.get_ylim()
+    left.set_ylim(min(low, target - 0.02), max(high, target + 0.02))
     left.axhline(target, color="0.4", linestyle="--", linewidth=1, label=f"target {target:g}")
     _legend(figure, left)
     return figure
@@ -63,7 +66,7 @@ def embeddings(found: Mapping[str, Any], title: str) -> Figure:
         for number in sorted(set(labels)):
             points = [point for point, label in zip(found[name], labels, strict=True) if label == number]
             axes.scatter(
-                [x for x, _ in points], [y for _, y in points], s=11, linewidths=0.4, label=CIFAR10[number],
+                [x for x, _ in points], [y for _, y in points], s=16, linewidths=0.25, label=CIFAR10[number],
                 color=TEN[number], marker=(*MARKERS, "<", ">")[number], edgecolors="white", alpha=0.85,
             )  # fmt: skip
         axes.set_title(name, fontsize=10)
@@ -106,7 +109,7 @@ def _lines(axes: Axes, places: Sequence[float], curves: Curves) -> None:
             places, means, color=color, marker=marker, markersize=5, label=name, linestyle=("-", "--")[number % 2]
         )
         low, high = ([m + sign * s for m, s in zip(means, spreads, strict=True)] for sign in (-1, 1))
-        axes.fill_between(places, low, high, color=color, alpha=0.15, linewidth=0)
+        axes.fill_between(places, low, high, color=color, alpha=0.1, linewidth=0)
     axes.grid(visible=True, color="0.9")
 
 
@@ -114,4 +117,6 @@ def _legend(figure: Figure, axes: Axes, columns: int = 4, below: float = 0.07) -
     """Put the legend under the panels, where it covers nothing."""
     handles, names = axes.get_legend_handles_labels()
     figure.subplots_adjust(bottom=0.2)
-    figure.legend(handles, names, loc="upper center", ncols=columns, bbox_to_anchor=(0.5, below), frameon=False)
+    figure.legend(
+        handles, names, loc="upper center", ncols=columns, bbox_to_anchor=(0.5, below), frameon=False, markerscale=1.5
+    )

@@ -28,7 +28,11 @@ def cifar_images(folder: Path, part: str, most: int | None = None) -> tuple[Imag
         raise MissingFile(msg)
     sheets = sheets if most is None else sheets[: -(-most // SHEET)]
     images = np.concatenate([_tiles(sheet) for sheet in sheets])[:most]
-    return images, _labels(folder / "labels.npz", part)[: len(images)]
+    labels = _labels(folder / "labels.npz", part)[: len(images)]
+    if labels.shape != (len(images),):
+        msg = f"{folder / 'labels.npz'} should hold a label of {part} for each of {len(images):,} images."
+        raise InvalidFile(msg)
+    return images, labels
 
 
 def _tiles(sheet: Path) -> Images:

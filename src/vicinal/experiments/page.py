@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vicinal._files import replacing
 from vicinal.experiments import figures, set_items
-from vicinal.experiments.items import Item
-from vicinal.experiments.pieces import Done
+from vicinal.experiments.items import ITEMS, Item
 from vicinal.experiments.results import Results
 from vicinal.experiments.specs import Plan
-
-COMMAND = "vicinal reproduce all --data DIR"
 
 HEAD = """# The paper, table by table
 
 Every table and figure of *Improving Uncertainty Quantification of Deep Classifiers via Neighborhood Conformal
-Prediction* (Ghosh, Belkhouja, Yan and Doppa, AAAI 2023) on real data, beside the paper's own numbers. Made by
-`{command}`, which also makes this page{small}; the numbers behind it, run by run with seeds and fingerprints of the
-data, are in `experiments/results/reproduction/`.
+Prediction* (Ghosh, Belkhouja, Yan and Doppa, AAAI 2023) on real data, beside the paper's own numbers{small}. Made by
+`vicinal reproduce {names} --data DIR`; the numbers behind it, run by run with seeds and fingerprints of the data, are
+in the files `study-*.json` of its folder (here `{out}`), every table there as Markdown, LaTeX and JSON too.
 
 How to read it:
 
@@ -49,10 +46,13 @@ python experiments/imagenet_outputs.py PICTURES resnet152      outputs of torchv
 """
 
 
-def page(items: Mapping[str, Item], plan: Plan, results: Results, path: Path) -> list[Path]:
-    """Write the page, with its figures in a folder `pictures` beside it."""
-    small = " (this one from small data, to try every step: its numbers mean nothing)" if plan.small else ""
-    parts = [HEAD.format(command=COMMAND, small=small).strip()]
+def page(
+    items: Mapping[str, Item], plan: Plan, results: Results, path: Path, out: Path, absent: Sequence[str]
+) -> list[Path]:
+    """Write the page, with its figures in a folder `pictures` beside it; `absent` says what could not be run."""
+    small = ". This one is of small made data, to try every step: its numbers mean nothing" if plan.small else ""
+    names = "all" if len(items) == len(ITEMS) else " ".join(items)
+    parts = [HEAD.format(names=names, small=small, out=out.as_posix()).strip()]
     pictures: list[Path] = []
     for name, item in items.items():
         parts.append(f"## {item.title}")
@@ -65,43 +65,37 @@ def page(items: Mapping[str, Item], plan: Plan, results: Results, path: Path) ->
             parts.append("Not run here.")
         if item.tables is not None:
             parts += [one.markdown() for one in item.tables(plan, results)]
-            if "sets" in item.studies or "silhouettes" in item.studies:
-                parts += set_items.notes(plan.networks)
+            parts += item_notes(item, plan)
         words = [] if item.words is None else item.words(plan, results)
         parts += ["What the numbers show:", "\n".join(words)] if words else []
-        parts.append(_made(item, results))
-    parts += ["## Not run here", "\n".join(_absent(plan, results))]
+        parts += _made(item, results)
+    parts += ["## Not run here", "\n".join(f"- {one}" for one in absent) or "Everything was run."]
     with replacing(path) as file:
         file.write(("\n\n".join(part for part in parts if part) + "\n").encode())
     return [path, *pictures]
 
 
-def _made(item: Item, results: Results) -> str:
-    """Say when an item was made, of which data and seeds."""
-    pieces: list[Done] = [
-        piece for study in item.studies for row in results.done.get(study, {}).values() for piece in row
-    ]
-    if not pieces:
-        return ""
-    dates = sorted({piece.date for piece in pieces})
-    seeds = max(piece.run for piece in pieces)
-    data = sorted({name for piece in pieces for name in piece.inputs if not name.endswith(".webp")})
-    return (
-        f"<small>Seeds 0 to {seeds}; {', '.join(data)}; {dates[-1]}; vicinal {pieces[-1].versions['vicinal']}, numpy "
-        f"{pieces[-1].versions['numpy']}.</small>"
-    )
+def item_notes(item: Item, plan: Plan) -> list[str]:
+    """Return what the stars of an item's tables mean."""
+    starred = {"sets", "silhouettes", "times"} & set(item.studies)
+    return set_items.notes(plan.networks) if starred else []
 
 
-def _absent(plan: Plan, results: Results) -> list[str]:
-    told = [
-        f"- {one.dataset} {one.name} (`{one.file}`): {one.fetch or 'put it into --data or --trained'}."
-        for one in plan.networks
-        if not results.runs("sets", one.key)
-    ]
-    told += [
-        f"- {one.record.name}: {one.record.fetch or f'put {one.record.files[0]} there'}, then "
-        "`python experiments/train_regression.py TABLES`."
-        for one in plan.tables
-        if not results.runs("intervals", one.key)
-    ]
-    return told or ["Everything was run."]
+def _made(item: Item, results: Results) -> list[str]:
+    """Say of each study of an item: its seeds, data, date and versions."""
+    told = []
+    for study in item.studies:
+        rows = results.done.get(study, {})
+        pieces = [piece for key, row in rows.items() if item.row in ("", key) for piece in row]
+        if not pieces:
+            continue
+        about = pieces[0].result if isinstance(pieces[0].result, dict) else {}
+        data = ", ".join(sorted({name for piece in pieces for name in piece.inputs if not name.endswith(".webp")}))
+        if "command" in about:  # measured elsewhere, and read from a file that says how
+            told.append(f"{study}: {data}, made by `{about['command']}`, {about['date']}, torch {about['torch']}")
+            continue
+        used = pieces[-1].versions
+        seeds = f"seeds 0 to {max(piece.run for piece in pieces)}" if max(piece.run for piece in pieces) else "seed 0"
+        date = max(piece.date for piece in pieces)
+        told.append(f"{study}: {seeds}; {data}; {date}; vicinal {used['vicinal']}, numpy {used['numpy']}")
+    return [f"<small>{'. '.join(told)}.</small>"] if told else []

@@ -29,7 +29,7 @@ class Piece:
     key: str
     run: int
     inputs: Mapping[str, str]  # fingerprints of the data
-    settings: str  # everything else that the result depends on, in words
+    settings: str  # what else the result depends on, in words: a revision of the work too
     work: Callable[[Advance], Any]
 
     @property
@@ -63,7 +63,7 @@ class Store:
         path = self._path(piece)
         try:
             stored = json.loads(path.read_bytes())
-            if stored.pop("mark") != _mark(piece):
+            if not isinstance(stored, dict) or stored.pop("mark") != mark(piece) or stored["result"] is None:
                 return None
             return Done(**stored)
         except (OSError, ValueError, KeyError, TypeError):
@@ -82,7 +82,7 @@ class Store:
             "seconds": seconds, "date": today(), "versions": versions(),
         }  # fmt: skip
         with replacing(self._path(piece)) as file:
-            file.write(json.dumps({**content, "mark": _mark(piece)}, indent=1).encode() + b"\n")
+            file.write(json.dumps({**content, "mark": mark(piece)}, indent=1, allow_nan=False).encode() + b"\n")
         # As it will be read again: tuples become lists.
         return Done(**json.loads(json.dumps(content)))
 
@@ -90,9 +90,9 @@ class Store:
         return self.folder / piece.study / f"{piece.key}-{piece.run}.json"
 
 
-def _mark(piece: Piece) -> str:
-    """Return a mark of all that goes into a piece."""
-    told = json.dumps([piece.study, piece.key, piece.run, dict(piece.inputs), piece.settings], sort_keys=True)
+def mark(piece: Piece) -> str:
+    """Return a mark of all that goes into a piece, and of the version that does the work."""
+    told = json.dumps([__version__, piece.study, piece.key, piece.run, dict(piece.inputs), piece.settings])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

@@ -37,7 +37,7 @@ MEPS = (
 RECORDS = (
     Record("BlogFeedback", ("blog_feedback_train.csv", "blogData_train.csv"), 52_397, 281, -1),
     Record("Gas turbine", ("gas_turbine.csv",), 36_733, 12, "NOX", ("CO", "year")),
-    Record("Facebook_1", ("facebook_variant1.csv",), 40_949, 54, "target_comments"),
+    Record("Facebook_1", ("facebook_variant1.csv", "Features_Variant_1.csv"), 40_949, 54, -1),
     *(
         Record(f"Facebook_{n}", (f"Features_Variant_{n}.csv",), None, 54, -1, fetch=FACEBOOK.format(n))
         for n in range(2, 6)

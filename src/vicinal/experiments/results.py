@@ -48,7 +48,7 @@ def _short(value: float, digits: int) -> str:
 
 @dataclass(frozen=True)
 class Results:
-    """All finished pieces, by study and row, in the order of their runs; and what was asked for and not there."""
+    """All finished pieces, by study and row, in the order of their runs."""
 
     done: Mapping[str, Mapping[str, Sequence[Done]]] = field(default_factory=dict)
 
@@ -65,9 +65,9 @@ class Results:
         return [piece.result for piece in self.done.get(study, {}).get(key, ())]
 
     def mean(self, study: str, key: str, way: str, what: str) -> Mean | None:
-        """Return a number of a way of making sets, over the runs; None where it was not run."""
-        values = [run[way][what] for run in self.runs(study, key) if way in run and run[way].get(what) is not None]
-        return Mean.of(values) if values else None
+        """Return a number of a way over the runs; None where it was not run, or a run has no such number."""
+        values = [run.get(way, {}).get(what) for run in self.runs(study, key)]
+        return Mean.of(values) if values and None not in values else None
 
     def tuned(self, key: str, what: str) -> Mean | None:
         """Return a number of the tuned predictor, over its runs."""

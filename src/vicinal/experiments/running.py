@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from vicinal._files import replacing
 from vicinal.errors import InvalidLevel, MissingFile
-from vicinal.experiments import figures, set_items
+from vicinal.experiments import figures
 from vicinal.experiments.items import ITEMS, Item
-from vicinal.experiments.page import page
+from vicinal.experiments.page import item_notes, page
 from vicinal.experiments.pieces import Done, Store, today, versions
 from vicinal.experiments.results import Results
 from vicinal.experiments.sources import Folders
@@ -19,12 +19,14 @@ from vicinal.experiments.specs import Plan
 from vicinal.experiments.studies import Lab
 
 ALL = "all"
+OF_NETWORKS = {"sets", "tuned", "silhouettes", "times"}
 
 
 @dataclass(frozen=True)
 class Reproduced:
     """What was written, and what could not be run because its data is not there."""
 
+    page: Path
     files: tuple[Path, ...]
     not_run: tuple[str, ...]
     seconds: float  # of the work, in this run and in those it went on from
@@ -44,6 +46,9 @@ def reproduce(
 ) -> Reproduced:  # fmt: skip
     """Do what the named items need and was not done before, and write them to `out`."""
     items = chosen_items(names)
+    if not folders.data.is_dir():
+        msg = f"there is no folder {folders.data}: --data names one with outputs/, regression/, cifar100/, cifar10/."
+        raise MissingFile(msg)
     lab, store = Lab(plan, folders), Store(out / "pieces")
     studies = dict.fromkeys(study for item in items.values() for study in item.studies)
     pieces = [piece for study in studies for piece in lab.pieces(study)]
@@ -67,22 +72,25 @@ def reproduce(
         advance(f"writing {name}", len(pieces), len(pieces))
         written += _write_item(name, item, plan, results, out)
     target = out / "reproduction.md" if page_at is None else page_at
-    written += page(items, plan, results, target)
-    return Reproduced(tuple(written), not_run(lab), sum(piece.seconds for piece in done))
+    absent = not_run(lab, studies)
+    written += page(items, plan, results, target, out, absent)
+    return Reproduced(target, tuple(written), absent, sum(piece.seconds for piece in done))
 
 
-def not_run(lab: Lab) -> tuple[str, ...]:
-    """Return a sentence for each row of the paper whose data is not there."""
+def not_run(lab: Lab, studies: Collection[str]) -> tuple[str, ...]:
+    """Return a sentence for each row of these studies whose data is not there."""
     plan, folders = lab.plan, lab.folders
+    networks = plan.networks if OF_NETWORKS & set(studies) else ()
+    tables = plan.tables if "intervals" in studies else ()
     absent = [
-        f"{one.dataset} {one.name}: there is no {one.file}; {one.fetch or 'put it into --data or --trained'}."
-        for one in plan.networks
+        f"{one.dataset} {one.name}: there is no {one.file}; {one.fetch or 'put it into outputs/ of --data'}."
+        for one in networks
         if folders.find(one.file) is None
     ]
     absent += [
         f"{one.record.name}: there is no {one.file}; python experiments/train_regression.py TABLES makes it from "
         f"{one.record.files[0]}{': ' + one.record.fetch if one.record.fetch else ''}."
-        for one in plan.tables
+        for one in tables
         if folders.find(one.file) is None
     ]
     return tuple(absent)
@@ -115,9 +123,9 @@ def _write_item(name: str, item: Item, plan: Plan, results: Results, out: Path) 
     }  # fmt: skip
     texts = {"json": json.dumps(content, indent=1)}
     if tables:
-        notes = set_items.notes(plan.networks) if "sets" in item.studies or "silhouettes" in item.studies else []
+        notes = item_notes(item, plan)
         texts["md"] = "\n\n".join([f"# {item.title}", *(one.markdown() for one in tables), *notes, *words])
-        texts["tex"] = "\n\n".join(one.latex() for one in tables)
+        texts["tex"] = "\n\n".join([*(one.latex() for one in tables), *(f"% {note}" for note in notes)])
     written = []
     for ending, text in texts.items():
         path = out / f"{name}.{ending}"

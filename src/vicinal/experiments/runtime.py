@@ -1,4 +1,4 @@
-"""How long prediction takes: plain RAPS, a neighborhood, and a neighborhood found by LSH."""
+"""How long prediction takes: plain RAPS, a neighborhood, and a neighborhood found exactly or by LSH."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def prediction_seconds(cut: Cut) -> dict[str, Any]:
     ways: dict[str, dict[str, Any]] = {
         "RAPS": {**plain, "method": Split()},
         "NCP(RAPS)": {**plain, "method": Exact()},
+        "NCP(RAPS), half for reference": {**plain, "method": SplitReference(0.5)},
         "NCP(RAPS) with LSH": {**plain, "method": SplitReference(0.5), "search": search},
     }
     found: dict[str, Any] = {"test_rows": len(test), "cores": os.cpu_count()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vicinal.experiments import paper
-from vicinal.experiments.results import MATCHED, Mean, Results
+from vicinal.experiments.results import Mean, Results
 from vicinal.experiments.specs import PARTS, Network, Plan
 from vicinal.experiments.tables import TextTable
 
@@ -38,7 +38,7 @@ def matrix(plan: Plan, results: Results, what: str) -> list[TextTable]:
         for network in plan.networks:
             first, last = (_printed(network, name, what) for name in (score, f"NCP({score})"))
             cells = [_cell(results, network, way.format(score), what) for way in COLUMNS.values()]
-            rows.append([_title(network), first, *cells, last])
+            rows.append([title(network), first, *cells, last])
         found.append(TextTable(f"{WORDS[what]}, {score}.", heads, rows))
     heads = ["", "paper: Naive", "naive", "LAC, Split", "tuned, Exact"]
     rows = []
@@ -46,7 +46,7 @@ def matrix(plan: Plan, results: Results, what: str) -> list[TextTable]:
         tuned = results.tuned(network.key, what)
         cells = [_cell(results, network, way, what) for way in ("Naive", "LAC, Split")]
         last = NOT_RUN if tuned is None else tuned.text(DIGITS[what])
-        rows.append([_title(network), _printed(network, "Naive", what), *cells, last])
+        rows.append([title(network), _printed(network, "Naive", what), *cells, last])
     return [*found, TextTable(f"{WORDS[what]}, other sets; tuned over {_tuned_runs(plan)} runs.", heads, rows)]
 
 
@@ -61,7 +61,7 @@ def details(plan: Plan, results: Results) -> list[TextTable]:
         rows = []
         for way in ways:
             cells = [_cell(results, network, way, what) for what in ("coverage", "size", "worst_decile")]
-            empty = _mean(results, network, way, "empty")
+            empty = mean_of(results, network, way, "empty")
             rows.append([way, *cells, "" if empty is None else f"{empty.mean:.3f}", _papers(network, way)])
         heads = ["", "coverage", "size", "worst decile", "empty", "paper: coverage / size"]
         caption = f"{network.dataset}, {network.name}: target {network.coverage:g}, {len(runs)} runs. {network.note}"
@@ -85,11 +85,11 @@ def everyone(plan: Plan, results: Results) -> list[TextTable]:
             printed = paper.NEIGHBORS_ALL.get((network.dataset, network.name))
             if printed is None:
                 continue
-            told = [_number(printed[f"{which} {what}"], DIGITS[what]) for which in ("NCP-All", "NCP")]
+            told = [printed[f"{which} {what}"].text for which in ("NCP-All", "NCP")]
             cells = [
                 _cell(results, network, f"{way}{end}", what) for way in ways.values() for end in (", all rows", "")
             ]
-            rows.append([_title(network), *told, *cells])
+            rows.append([title(network), *told, *cells])
         found.append(TextTable(f"{WORDS[what]} of APS, Exact: all calibration rows as neighbors, or k.", heads, rows))
     return found
 
@@ -98,12 +98,13 @@ def shares(plan: Plan, results: Results) -> list[TextTable]:
     """Return which share of the calibration rows NCP takes for neighbors, in percent."""
     rows = []
     for network in plan.networks:
-        printed = f"{paper.SHARES[network.dataset, network.name]:.1f}"
+        told = paper.SHARES.get((network.dataset, network.name))
+        printed = "-" if told is None else f"{told:.1f}"
         cells = []
         for way in ("APS, Exact", "NeverEmpty(APS), Exact"):
-            mean = _mean(results, network, way, "neighbor_share")
-            cells.append(NOT_RUN if mean is None else Mean.of([100 * mean.mean]).text(1))
-        rows.append([_title(network), printed, *cells])
+            shares = [100 * run[way]["neighbor_share"] for run in results.runs("sets", network.key)]
+            cells.append(Mean.of(shares).text(1) if shares else NOT_RUN)
+        rows.append([title(network), printed, *cells])
     heads = ["", "paper: NCP(APS)", "APS", "NeverEmpty(APS)"]
     return [TextTable("Percent of the calibration rows used as neighbors, the mean over runs.", heads, rows)]
 
@@ -112,48 +113,11 @@ def splits(plan: Plan, results: Results) -> list[TextTable]:
     """Return the sizes of the parts: the paper's, and those that were used."""
     rows = [[f"paper: {name}", *(f"{count:,}" for count in parts.values())] for name, parts in PARTS.items()]
     rows += [
-        [_title(network), *(f"{count:,}" for count in network.parts.values())]
+        [title(network), *(f"{count:,}" if count >= 1 else f"{count:.0%}" for count in network.parts.values())]
         for network in plan.networks
         if results.runs("sets", network.key)
     ]
     return [TextTable("Rows of each part.", ["", "calibration", "scaling", "validation (tuning)", "test"], rows)]
-
-
-def words(plan: Plan, results: Results) -> list[str]:
-    """Return what the numbers show of the sets, each effect apart; sizes are compared at matched coverage only."""
-    pairs = {
-        "Forcing the top label in after calibrating APS": ("{}, Split", "{}, top label forced in, Split", "APS"),
-        "Calibrating with that rule inside (NeverEmpty) instead": (
-            "{}, top label forced in, Split", "NeverEmpty({}), Split", "APS",
-        ),
-        "The neighborhood on APS (Exact against Split, both as returned)": ("{}, Split", "{}, Exact", "APS"),
-        "The neighborhood on NeverEmpty(APS)": ("NeverEmpty({}), Split", "NeverEmpty({}), Exact", "APS"),
-        "The neighborhood on RAPS": ("{}, Split", "{}, Exact", "RAPS"),
-        "The neighborhood on NeverEmpty(RAPS)": ("NeverEmpty({}), Split", "NeverEmpty({}), Exact", "RAPS"),
-        "The released code on APS, against NeverEmpty(APS) with no neighborhood": (
-            "NeverEmpty({}), Split", "Released code, {}", "APS",
-        ),
-        "All rows as neighbors instead of k, NeverEmpty(APS)": (
-            "NeverEmpty({}), Exact", "NeverEmpty({}), Exact, all rows", "APS",
-        ),
-    }  # fmt: skip
-    return [line for effect, pair in pairs.items() for line in _effect(plan, results, effect, *pair)]
-
-
-def _effect(plan: Plan, results: Results, effect: str, before: str, after: str, score: str) -> list[str]:
-    told = []
-    for network in plan.networks:
-        numbers = [
-            _mean(results, network, way.format(score), what) for way in (before, after) for what in ("coverage", "size")
-        ]
-        if any(number is None for number in numbers):
-            continue
-        coverage, size, other, changed = (number.mean for number in numbers if number is not None)
-        matched = abs(other - coverage) <= MATCHED
-        percent = 100 * (changed / size - 1)
-        said = f"size {percent:+.0f} %" if matched else f"size {size:.2f} to {changed:.2f}, not at one coverage"
-        told.append(f"{network.dataset} {network.name} coverage {coverage:.3f} to {other:.3f}, {said}")
-    return [f"- {effect}: " + "; ".join(told) + "."] if told else []
 
 
 def _papers(network: Network, way: str) -> str:
@@ -165,26 +129,26 @@ def _papers(network: Network, way: str) -> str:
     return f"{_printed(network, names[way], 'coverage')} / {_printed(network, names[way], 'size')}"
 
 
-def _mean(results: Results, network: Network, way: str, what: str) -> Mean | None:
+def mean_of(results: Results, network: Network, way: str, what: str) -> Mean | None:
+    """Return a number of a way over the runs; None where it was not run."""
     if way == "tuned, Exact":
         return results.tuned(network.key, what)
     return results.mean("sets", network.key, way, what)
 
 
 def _cell(results: Results, network: Network, way: str, what: str) -> str:
-    mean = _mean(results, network, way, what)
+    mean = mean_of(results, network, way, what)
     return NOT_RUN if mean is None else mean.text(DIGITS[what])
 
 
 def _printed(network: Network, name: str, what: str) -> str:
-    return _number(PRINTED[what][network.dataset, network.name][name], DIGITS[what])
+    """Return what the paper prints of a network; a dash where it has no such row."""
+    row = PRINTED[what].get((network.dataset, network.name))
+    return "-" if row is None else row[name].text
 
 
-def _number(pair: paper.Number, digits: int) -> str:
-    return Mean(pair[0], pair[1], 0).text(digits)
-
-
-def _title(network: Network) -> str:
+def title(network: Network) -> str:
+    """Return a network's name, with a star where there is a note."""
     return f"{network.dataset} {network.name}{'*' if network.note else ''}"
 
 

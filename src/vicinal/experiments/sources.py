@@ -24,19 +24,20 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     if not path.is_file():
         msg = f"there is no {path}: an .npz file with {', '.join(names)} was expected there."
         raise MissingFile(msg)
+    found: dict[str, NDArray[Any]] = {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             held = [] if isinstance(stored, np.ndarray) else list(stored)
-            absent = [name for name in names if name not in held]
-            if absent:
-                msg = f"{path} should hold {', '.join(names)}; it has no {', '.join(absent)}."
-                raise InvalidFile(msg)
-            return {name: stored[name] for name in names}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, InvalidFile):
-            raise
+            found = {name: stored[name] for name in names if name in held}
+    # RuntimeError: encrypted; NotImplementedError, one of them: a compression that zipfile does not know.
+    except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         msg = f"{path} cannot be read as an .npz file ({error}): it is damaged, or something else. Copy it anew."
         raise InvalidFile(msg) from error
+    absent = [name for name in names if name not in found]
+    if absent:
+        msg = f"{path} should hold {', '.join(names)}; it has no {', '.join(absent)}."
+        raise InvalidFile(msg)
+    return found
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,14 @@ def read_outputs(path: Path, network: Network) -> tuple[ClassificationOutputs, I
     """Return outputs and labels of a network; refuse other shapes than its data set has."""
     found = read_arrays(path, ("logits", "representations", "labels"))
     logits, rows, labels = found.values()
-    n, classes = network.rows or len(labels), CLASSES[network.dataset]
+    n, classes = network.rows or int(np.size(labels)), CLASSES[network.dataset]
     for name, array, shape in (("logits", logits, (n, classes)), ("labels", labels, (n,))):
         if array.shape != shape:
             msg = f"{path} should hold {name} of shape {shape}; got {array.shape}."
             raise InvalidFile(msg)
     try:
         outputs = ModelOutputs.from_logits(logits, rows)
-        return outputs, as_labels(labels.astype(np.int64), n, classes)
+        return outputs, as_labels(labels, n, classes)
     except VicinalError as error:
         msg = f"{path} does not hold the outputs of a network: {error}"
         raise InvalidFile(msg) from error

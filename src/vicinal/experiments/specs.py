@@ -18,9 +18,10 @@ PARTS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 )
 """The paper's split table: rows of each part."""
 
-COVERAGE = {"ImageNet": 0.9, "CIFAR-100": 0.9, "CIFAR-10": 0.96}
-RUNS = {"ImageNet": 5, "CIFAR-100": 10, "CIFAR-10": 10}
-CLASSES = {"ImageNet": 1000, "CIFAR-100": 100, "CIFAR-10": 10}
+TINY = "Tiny-ImageNet"
+COVERAGE = {"ImageNet": 0.9, TINY: 0.9, "CIFAR-100": 0.9, "CIFAR-10": 0.96}
+RUNS = {"ImageNet": 5, TINY: 5, "CIFAR-100": 10, "CIFAR-10": 10}
+CLASSES = {"ImageNet": 1000, TINY: 1000, "CIFAR-100": 100, "CIFAR-10": 10}
 TUNED_RUNS = 3
 
 
@@ -47,14 +48,15 @@ class Network:
 
 
 def _network(dataset: str, name: str, file: str, **more: object) -> Network:
-    found = Network(dataset, name, file, None, PARTS[dataset], COVERAGE[dataset], RUNS[dataset])
+    found = Network(dataset, name, file, None, PARTS.get(dataset, {}), COVERAGE[dataset], RUNS[dataset])
     return replace(found, **more)  # type: ignore[arg-type]
 
 
 REDUCED = "Representations reduced to 128 principal components, logits float16."
 DEGRADED = (
-    "An ImageNet ResNet-50 on 6,000 Tiny-ImageNet pictures, enlarged: not the paper's validation set. Rows are cut in "
-    "the paper's shares."
+    "An ImageNet ResNet-50 on 6,000 Tiny-ImageNet pictures, enlarged: in place of the validation set, which could not "
+    "be "
+    "had, and no row of the paper. Rows are cut in the paper's shares for ImageNet."
 )
 WEIGHTS = (
     "python experiments/imagenet_outputs.py IMAGENET_VAL {} makes it from the ImageNet validation pictures and the "
@@ -71,16 +73,17 @@ def _imagenet(name: str, model: str) -> Network:
 NETWORKS = (
     _imagenet("ResNet-152", "resnet152"),
     _imagenet("ResNet-101", "resnet101"),
-    _network(
-        "ImageNet", "ResNet-50", "imagenet_tiny_resnet50.npz", rows=6_000, note=DEGRADED,
-        parts={"calibration": 600, "scaling": 600, "tuning": 1800, "test": 3000},
-    ),
+    _imagenet("ResNet-50", "resnet50"),
     _imagenet("ResNet-18", "resnet18"),
     _imagenet("ResNeXt-101", "resnext101_32x8d"),
     _imagenet("DenseNet-161", "densenet161"),
     _imagenet("VGG-16", "vgg16"),
     _imagenet("Inception", "inception_v3"),
     _imagenet("ShuffleNet", "shufflenet_v2_x1_0"),
+    _network(
+        TINY, "ResNet-50", "imagenet_tiny_resnet50.npz", rows=6_000, note=DEGRADED,
+        parts={"calibration": 600, "scaling": 600, "tuning": 1800, "test": 3000},
+    ),
     _network("CIFAR-100", "ResNet-18", "cifar100_resnet18.npz", **CIFAR100),
     _network("CIFAR-100", "ResNet-50", "cifar100_resnet50_pca128.npz", note=REDUCED, **CIFAR100),
     _network("CIFAR-100", "ResNet-101", "cifar100_resnet101_pca128.npz", note=REDUCED, **CIFAR100),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vicinal._arrays import Ints
+from vicinal._arrays import Ints, is_number
 from vicinal.errors import InvalidFile
 from vicinal.experiments import paper
 from vicinal.experiments.classification import Cut, bandwidth_ways, every_way, tuned_way
@@ -29,7 +30,8 @@ DRAWN = ("CIFAR-10", "ResNet-50")
 EPOCHS = "epochs-cifar100_resnet50.json"
 INFERENCE = "inference.json"
 
-Work = Callable[[Advance], Any]
+REVISIONS = {"sets": 2, "tuned": 1, "bandwidths": 1, "intervals": 2, "silhouettes": 1, "drawings": 1, "times": 2}
+"""Raised whenever the work of a study changes: pieces made before are then made anew."""
 
 
 class Lab:
@@ -42,7 +44,8 @@ class Lab:
 
     def pieces(self, study: str) -> Iterator[Piece]:
         """Yield the pieces of a study for which the data is there."""
-        return STUDIES[study](self)
+        for piece in STUDIES[study](self):
+            yield replace(piece, settings=f"revision {REVISIONS.get(study, 1)}, {piece.settings}")
 
     def there(self, dataset: str | None = None) -> Iterator[tuple[Network, Path]]:
         """Yield the networks whose outputs are there, of one data set or of all."""
@@ -124,7 +127,7 @@ def _intervals(lab: Lab) -> Iterator[Piece]:
 
 def _interval(lab: Lab, table: Table, path: Path, run: int, advance: Advance) -> Any:
     advance("intervals")
-    reached = paper.INTERVALS[table.record.name][2]
+    reached = paper.interval(table.record.name)["CP coverage"].mean
     data = read_runs(path, run + 1)[run]
     return every_interval(data, table.parts, table.coverage, reached, lab.plan.lists, run)
 
@@ -147,8 +150,13 @@ def _silhouettes(lab: Lab) -> Iterator[Piece]:
             same = silhouette(outputs.representations[: len(images)], truth) if len(images) < len(labels) else None
             return {**found, "raw": raw, "raw_rows": len(images), "representation_of_raw_rows": same}
 
-        marks = lab.marks(path, *([] if folder is None else sorted(folder.glob("test-*.webp"))))
+        marks = lab.marks(path, *image_files(folder))
         yield Piece("silhouettes", network.key, 0, marks, "all rows", work)
+
+
+def image_files(folder: Path | None) -> list[Path]:
+    """Return the files of the test images and their labels."""
+    return [] if folder is None else sorted([*folder.glob("test-*.webp"), *folder.glob("labels.npz")])
 
 
 def check_order(truth: Ints, labels: Ints, folder: Path, path: Path) -> None:
@@ -175,7 +183,7 @@ def _drawings(lab: Lab) -> Iterator[Piece]:
                     found[name] = embedded(table[: len(images)]).round(3).tolist()
                 return found
 
-            marks = lab.marks(path, *sorted(folder.glob("test-*.webp")))
+            marks = lab.marks(path, *image_files(folder))
             yield Piece("drawings", network.key, 0, marks, f"{lab.plan.drawn} images, seed 0", work)
 
 
@@ -189,26 +197,48 @@ def _times(lab: Lab) -> Iterator[Piece]:
         yield Piece("times", network.key, 0, lab.marks(path), _of_network(network), work)
 
 
-def _read_piece(study: str, file: str, lab: Lab) -> Iterator[Piece]:
+def _read_piece(study: str, file: str, field: str, lab: Lab) -> Iterator[Piece]:
     """Yield what was measured where the network was trained, as it stands in a file."""
     path = lab.folders.find(file)
     if path is not None:
-        work = partial(_read_json, path)
+        work = partial(_read_json, path, READERS[field])
         yield Piece(study, path.stem, 0, lab.marks(path), "as read", work)
 
 
-def _read_json(path: Path, advance: Advance) -> Any:
+def _read_json(path: Path, check: Callable[[Any], object], advance: Advance) -> Any:
     advance(path.name)
     try:
         found = json.loads(path.read_bytes())
-    except ValueError as error:
-        msg = f"{path} should hold JSON ({error}): it is damaged. Make it anew."
+        check(found)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError) as error:
+        msg = f"{path} should hold JSON as its script writes it ({type(error).__name__}: {error}). Make it anew."
         raise InvalidFile(msg) from error
-    if not isinstance(found, dict):
-        msg = f"{path} should hold a JSON object; got {type(found).__name__}."
-        raise InvalidFile(msg)
     return found
 
+
+def _check_epochs(found: Any) -> None:
+    """Look at all that is drawn."""
+    for epoch, one in sorted(found["statistics"].items(), key=lambda pair: int(pair[0])):
+        numbers = [run[what] for runs in one["sets"].values() for run in runs for what in ("size", "coverage", "seed")]
+        _check_positive(int(epoch), 1 + one["silhouette"], 1 + one["accuracy"], *(1 + number for number in numbers))
+        _check_positive(*map(len, one["sets"].values()), len(one["sets"]))
+    _check_positive(len(found["statistics"]))
+
+
+def _check_seconds(found: Any) -> None:
+    for networks in found["seconds"].values():
+        _check_positive(*networks.values())
+    _check_positive(found["threads"], found["rows"])
+
+
+def _check_positive(*numbers: float) -> None:
+    wrong = [number for number in numbers if not (is_number(number) and number > 0)]
+    if wrong:
+        msg = f"{wrong[0]!r} where a positive number should be"
+        raise ValueError(msg)
+
+
+READERS: Mapping[str, Callable[[Any], object]] = {"statistics": _check_epochs, "seconds": _check_seconds}
 
 STUDIES: Mapping[str, Callable[[Lab], Iterator[Piece]]] = {
     "sets": _sets,
@@ -218,6 +248,6 @@ STUDIES: Mapping[str, Callable[[Lab], Iterator[Piece]]] = {
     "silhouettes": _silhouettes,
     "drawings": _drawings,
     "times": _times,
-    "inference": partial(_read_piece, "inference", INFERENCE),
-    "epochs": partial(_read_piece, "epochs", EPOCHS),
+    "inference": partial(_read_piece, "inference", INFERENCE, "seconds"),
+    "epochs": partial(_read_piece, "epochs", EPOCHS, "statistics"),
 }
