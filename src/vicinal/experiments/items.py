@@ -111,7 +111,8 @@ def _epoch_words(plan: Plan, results: Results) -> list[str]:
             for what in ("size", "coverage")
         )
         lines.append(
-            f"- After {epoch} epoch{'s' * (int(epoch) > 1)}: silhouette {one['silhouette']:.3f}, accuracy {one['accuracy']:.3f}; "
+            f"- After {epoch} epoch{'s' * (int(epoch) > 1)}: silhouette {one['silhouette']:.3f}, "
+            f"accuracy {one['accuracy']:.3f}; "
             + "; ".join(f"{name} {mean[name]:.2f} at coverage {covered[name]:.3f}" for name in mean)
             + "."
         )
