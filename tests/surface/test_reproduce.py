@@ -14,6 +14,9 @@ import pytest
 from tests.surface.test_cli import fine, refused
 from vicinal.experiments import paper
 from vicinal.experiments.items import ITEMS
+from vicinal.experiments.page import page
+from vicinal.experiments.pieces import Done
+from vicinal.experiments.results import Results
 from vicinal.experiments.sources import Folders
 from vicinal.experiments.specs import Plan
 from vicinal.experiments.studies import Lab
@@ -59,8 +62,7 @@ def test_tables_figures_and_a_page(small, tmp_path):
     assert all(mark.startswith("sha256:") for run in runs for mark in run["data"].values())
     assert runs[0]["versions"]["numpy"] == np.__version__
     assert "not run here" in (out / "interval-length.md").read_text()
-    page = (out / "reproduction.md").read_text()
-    assert "its numbers mean nothing" in page
+    assert "its numbers mean nothing" in (out / "reproduction.md").read_text()
     assert (out / "pictures" / "reproduction-epochs.svg").exists()
 
 
@@ -135,16 +137,29 @@ def stored(name):
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_the_page_says_what_was_measured(name):
-    page = PAGE.read_text()
+    told = PAGE.read_text()
     found = stored(name)
     for table in found["tables"]:
         text = TextTable(table["caption"], table["heads"], table["rows"]).markdown()
-        assert text in page
+        assert text in told
         assert text in (RESULTS / f"{name}.md").read_text()
-    assert all(line in page for line in found["words"])
+    assert all(line in told for line in found["words"])
     assert not found["small"]
     if ITEMS[name].draw is not None:
         assert (PAGE.parent / "pictures" / f"reproduction-{name}.svg").exists()
+
+
+def test_the_page_is_what_the_stored_numbers_make(tmp_path):
+    studies = {study for item in ITEMS.values() for study in item.studies}
+    done = [
+        Done(study, one["row"], one["seed"], one["data"], one["result"], one["seconds"], one["date"], one["versions"])
+        for study in studies
+        for one in stored(f"study-{study}")
+    ]
+    out = RESULTS.relative_to(ROOT)
+    page(ITEMS, Plan(), Results.of(done), tmp_path / "page.md", out, ["nothing"])
+    end = "## Not run here"
+    assert (tmp_path / "page.md").read_text().split(end)[0] == PAGE.read_text().split(end)[0]
 
 
 def same(one, other):

@@ -130,20 +130,19 @@ def times(plan: Plan, results: Results) -> list[TextTable]:
 def time_words(plan: Plan, results: Results) -> list[str]:
     """Return what the seconds show."""
     timed = results.runs("inference", "inference")
-    runs = {one: results.runs("times", one.key)[0] for one in plan.networks if results.runs("times", one.key)}
+    runs = [(one, results.runs("times", one.key)[0]) for one in plan.networks if results.runs("times", one.key)]
     lines = []
     if timed:
-        own = {one: timed[0]["seconds"].get(one.dataset, {}).get(one.name) for one in runs}
-        told = [
-            f"{one.dataset} {one.name} {100 * (run['NCP(RAPS)'] - run['RAPS']) / (own[one] or 1):.2g} %"
-            for one, run in runs.items()
-            if own[one] is not None
-        ]
+        told = []
+        for one, run in runs:
+            own = timed[0]["seconds"].get(one.dataset, {}).get(one.name)
+            if own is not None:
+                told.append(f"{one.dataset} {one.name} {100 * (run['NCP(RAPS)'] - run['RAPS']) / own:.2g} %")
         lines.append(
             f"- What the neighborhood adds to the network's own time (inference timed apart on {timed[0]['threads']} "
             f"threads of a CPU, {timed[0].get('date', 'undated')}): " + "; ".join(told) + "."
         )
-    slower = [run["NCP(RAPS) with LSH"] / run["NCP(RAPS), half for reference"] for run in runs.values()]
+    slower = [run["NCP(RAPS) with LSH"] / run["NCP(RAPS), half for reference"] for _, run in runs]
     if slower:
         lines.append(
             f"- LSH takes {min(slower):.1f} to {max(slower):.1f} times as long as comparing with all reference rows, "

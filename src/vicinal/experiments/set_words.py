@@ -33,7 +33,8 @@ def effects(plan: Plan, results: Results) -> list[TextTable]:
         cells = []
         for network in networks:
             change, matched = _change(results, network, before, after)
-            cells.append(f"{100 * change:+.0f} %" + ("" if matched else "†"))
+            percent = round(100 * change)
+            cells.append(f"{percent:+d} %".replace("+0", "0") + ("" if matched else "†"))
         rows.append([effect, *cells])
     caption = "Change of the mean size by each effect. †: the coverages are not matched, so the sizes do not compare."
     return [TextTable(caption, ["", *map(title, networks)], rows)] if networks else []
