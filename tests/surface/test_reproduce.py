@@ -95,7 +95,7 @@ def test_a_damaged_file_is_one_line_and_finished_pieces_stay(small, tmp_path):
 
 def test_rows_of_the_wrong_number_are_one_line(small, tmp_path):
     said = refused("reproduce", "silhouette", "--data", small, "--trained", small, "--out", tmp_path / "out")
-    assert re.search(r"should hold logits of shape \(6000, 1000\); got \(700, 1000\)", said)
+    assert re.search(r"should hold logits of shape \(10000, 100\); got \(700, 100\)", said)
 
 
 def test_what_is_wrong_is_one_line(tmp_path):

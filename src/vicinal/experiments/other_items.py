@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vicinal.experiments import paper
 from vicinal.experiments.results import MATCHED, Mean, Results
-from vicinal.experiments.set_items import NOT_RUN, title
+from vicinal.experiments.set_items import NOT_RUN, run_first, title
 from vicinal.experiments.specs import Plan
 from vicinal.experiments.tables import TextTable
 
@@ -15,7 +15,7 @@ def intervals(plan: Plan, results: Results, what: str) -> list[TextTable]:
     """Return lengths (`size`) or coverages of the intervals, a line per table."""
     digits = 2 if what == "size" else 3
     rows = []
-    for table in plan.tables:
+    for table in sorted(plan.tables, key=lambda one: not results.runs("intervals", one.key)):
         name = table.record.name
         word = "length" if what == "size" else "coverage"
         printed = [paper.interval(name)[f"{way} {word}"].text for way in ("CP", "NCP")]
@@ -85,7 +85,7 @@ def silhouette_words(plan: Plan, results: Results) -> list[str]:
 def silhouettes(plan: Plan, results: Results) -> list[TextTable]:
     """Return silhouettes of raw pixels and of representations."""
     rows = []
-    for network in plan.networks:
+    for network in run_first(plan.networks, results, "silhouettes"):
         printed = paper.SILHOUETTES.get((network.dataset, network.name))
         told = ["-", "-"] if printed is None else [f"{one:.3f}" for one in printed]
         runs = results.runs("silhouettes", network.key)
@@ -110,7 +110,7 @@ def times(plan: Plan, results: Results) -> list[TextTable]:
     timed = results.runs("inference", "inference")
     inference = timed[0]["seconds"] if timed else {}
     rows = []
-    for network in plan.networks:
+    for network in run_first(plan.networks, results, "times"):
         printed = paper.SECONDS.get((network.dataset, network.name))
         runs = results.runs("times", network.key)
         own = inference.get(network.dataset, {}).get(network.name)

@@ -10,6 +10,7 @@ from vicinal.experiments.specs import PARTS, Network, Plan
 from vicinal.experiments.tables import TextTable
 
 NOT_RUN = "not run here"
+TUNED = "tuned, Exact"
 DIGITS = {"size": 2, "coverage": 3, "worst_decile": 3}
 WORDS = {"size": "Mean set size", "coverage": "Marginal coverage", "worst_decile": "Coverage of the worst decile"}
 PRINTED: Mapping[str, Mapping[paper.Key, paper.Columns]] = {"size": paper.SIZES, "coverage": paper.COVERAGES}
@@ -30,24 +31,34 @@ COLUMNS = {
 
 
 def matrix(plan: Plan, results: Results, what: str) -> list[TextTable]:
-    """Return three tables of a number, a line per network: with APS, with RAPS, and the others."""
+    """Return tables of a number, a column per network that was run, a line per way; then the networks that were not."""
+    networks = [one for one in plan.networks if results.runs("sets", one.key)]
+    others = [one for one in plan.networks if not results.runs("sets", one.key)]
+    heads = ["", *map(title, networks)]
     found = []
     for score in ("APS", "RAPS"):
-        heads = ["", f"paper: {score}", *COLUMNS, f"paper: NCP({score})"]
-        rows = []
-        for network in plan.networks:
-            first, last = (_printed(network, name, what) for name in (score, f"NCP({score})"))
-            cells = [_cell(results, network, way.format(score), what) for way in COLUMNS.values()]
-            rows.append([title(network), first, *cells, last])
+        rows = [[f"paper: {score}", *(_printed(one, score, what) for one in networks)]]
+        rows += [
+            [name, *(_cell(results, one, way.format(score), what) for one in networks)] for name, way in COLUMNS.items()
+        ]
+        rows.append([f"paper: NCP({score})", *(_printed(one, f"NCP({score})", what) for one in networks)])
         found.append(TextTable(f"{WORDS[what]}, {score}.", heads, rows))
-    heads = ["", "paper: Naive", "naive", "LAC, Split", "tuned, Exact"]
-    rows = []
-    for network in plan.networks:
-        tuned = results.tuned(network.key, what)
-        cells = [_cell(results, network, way, what) for way in ("Naive", "LAC, Split")]
-        last = NOT_RUN if tuned is None else tuned.text(DIGITS[what])
-        rows.append([title(network), _printed(network, "Naive", what), *cells, last])
-    return [*found, TextTable(f"{WORDS[what]}, other sets; tuned over {_tuned_runs(plan)} runs.", heads, rows)]
+    rows = [["paper: Naive", *(_printed(one, "Naive", what) for one in networks)]]
+    rows += [
+        [name, *(_cell(results, one, way, what) for one in networks)]
+        for name, way in {"naive": "Naive", "LAC, Split": "LAC, Split", "tuned, Exact": TUNED}.items()
+    ]
+    found.append(TextTable(f"{WORDS[what]}, other sets; tuned over {_tuned_runs(plan)} runs.", heads, rows))
+    if others:
+        rows = [[title(one), *(_printed(one, name, what) for name in paper.SETS), NOT_RUN] for one in others]
+        heads = ["", *(f"paper: {name}" for name in paper.SETS), "ours"]
+        found.append(TextTable(f"{WORDS[what]}, networks whose outputs could not be had.", heads, rows))
+    return found if networks else found[-1:]
+
+
+def run_first(networks: Sequence[Network], results: Results, study: str) -> list[Network]:
+    """Return the networks in their order, those that were run before the others."""
+    return sorted(networks, key=lambda one: not results.runs(study, one.key))
 
 
 def details(plan: Plan, results: Results) -> list[TextTable]:
@@ -57,7 +68,7 @@ def details(plan: Plan, results: Results) -> list[TextTable]:
         runs = results.runs("sets", network.key)
         if not runs:
             continue
-        ways = [*runs[0], "tuned, Exact"]
+        ways = [*runs[0], TUNED]
         rows = []
         for way in ways:
             cells = [_cell(results, network, way, what) for what in ("coverage", "size", "worst_decile")]
@@ -81,7 +92,7 @@ def everyone(plan: Plan, results: Results) -> list[TextTable]:
         heads = ["", "paper: NCP-All", "paper: NCP"]
         heads += [f"{name}, {which}" for name in ways for which in ("all rows", "k nearest")]
         rows = []
-        for network in plan.networks:
+        for network in run_first(plan.networks, results, "sets"):
             printed = paper.NEIGHBORS_ALL.get((network.dataset, network.name))
             if printed is None:
                 continue
@@ -97,7 +108,7 @@ def everyone(plan: Plan, results: Results) -> list[TextTable]:
 def shares(plan: Plan, results: Results) -> list[TextTable]:
     """Return which share of the calibration rows NCP takes for neighbors, in percent."""
     rows = []
-    for network in plan.networks:
+    for network in run_first(plan.networks, results, "sets"):
         told = paper.SHARES.get((network.dataset, network.name))
         printed = "-" if told is None else f"{told:.1f}"
         cells = []
@@ -131,7 +142,7 @@ def _papers(network: Network, way: str) -> str:
 
 def mean_of(results: Results, network: Network, way: str, what: str) -> Mean | None:
     """Return a number of a way over the runs; None where it was not run."""
-    if way == "tuned, Exact":
+    if way == TUNED:
         return results.tuned(network.key, what)
     return results.mean("sets", network.key, way, what)
 

@@ -80,16 +80,16 @@ NETWORKS = (
     _imagenet("VGG-16", "vgg16"),
     _imagenet("Inception", "inception_v3"),
     _imagenet("ShuffleNet", "shufflenet_v2_x1_0"),
-    _network(
-        TINY, "ResNet-50", "imagenet_tiny_resnet50.npz", rows=6_000, note=DEGRADED,
-        parts={"calibration": 600, "scaling": 600, "tuning": 1800, "test": 3000},
-    ),
     _network("CIFAR-100", "ResNet-18", "cifar100_resnet18.npz", **CIFAR100),
     _network("CIFAR-100", "ResNet-50", "cifar100_resnet50_pca128.npz", note=REDUCED, **CIFAR100),
     _network("CIFAR-100", "ResNet-101", "cifar100_resnet101_pca128.npz", note=REDUCED, **CIFAR100),
     _network("CIFAR-10", "ResNet-18", "cifar10_resnet18.npz", **CIFAR10),
     _network("CIFAR-10", "ResNet-50", "cifar10_resnet50_pca128.npz", note=REDUCED, **CIFAR10),
     _network("CIFAR-10", "ResNet-101", "cifar10_resnet101_pca128.npz", note=REDUCED, **CIFAR10),
+    _network(
+        TINY, "ResNet-50", "imagenet_tiny_resnet50.npz", rows=6_000, note=DEGRADED,
+        parts={"calibration": 600, "scaling": 600, "tuning": 1800, "test": 3000},
+    ),
 )  # fmt: skip
 
 
