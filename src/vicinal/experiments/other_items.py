@@ -74,8 +74,10 @@ def interval_coverage_words(plan: Plan, results: Results) -> list[str]:
     ratios = [wide / plain for plain, wide in pairs if plain is not None and wide is not None]
     printed = [paper.interval(name)["CP length"].mean / paper.interval(name)["NCP length"].mean for name in names]
     lines += [
-        f"- The paper's CP is {min(printed):.1f} to {max(printed):.1f} times as long as its NCP; here plain CP, asked for "
-        f"the coverage that the paper's reached, is {min(ratios):.1f} to {max(ratios):.1f} times as long as asked for .9."
+        f"- The paper's CP is {min(printed):.1f} to {max(printed):.1f} times as long as its NCP; here plain CP, asked "
+        "for "
+        f"the coverage that the paper's reached, is {min(ratios):.1f} to {max(ratios):.1f} times as long as asked for "
+        ".9."
     ] * bool(ratios)
     return lines
 
