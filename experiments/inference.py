@@ -3,11 +3,12 @@
     python experiments/inference.py
 
 Times a batch of 250 images on the CPU, two threads, fresh weights (a network takes as long untrained), the median of
-three, and writes seconds for 3,000 images to experiments/outputs/inference.json.
+three, and writes seconds for 3,000 images to `--out`, inference.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import time
 from pathlib import Path
@@ -37,6 +38,9 @@ def seconds(network: str, n_classes: int) -> float:
 
 def main() -> None:
     """Time every network, and write what came out."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "outputs")
+    options = parser.parse_args()
     torch.set_num_threads(THREADS)
     found = {
         dataset: {NAMES[name]: round(seconds(name, classes), 3) for name in DEPTHS}
@@ -46,7 +50,7 @@ def main() -> None:
         "command": "python experiments/inference.py", "rows": ROWS, "batch": BATCH, "threads": THREADS, "device": "CPU",
         "torch": torch.__version__, "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
     }  # fmt: skip
-    write(Path(__file__).parent / "outputs" / "inference.json", "json", {**about, "seconds": found})
+    write(options.out / "inference.json", "json", {**about, "seconds": found})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Train a ResNet on CIFAR-100, and leave what it says of the test images: Algorithms 1 and 2, step 2.
+"""Train a ResNet on CIFAR-100 or CIFAR-10, and leave what it says of the test images: Algorithms 1 and 2, step 2.
 
     python experiments/train_cifar.py IMAGES resnet50
     python experiments/train_cifar.py IMAGES resnet101 --statistics 60
 
-IMAGES is a folder with the sheets train-00.webp .. test-09.webp and labels.npz. The run writes to `--out`
+IMAGES is a folder, cifar100 or cifar10, with the sheets train-00.webp .. test-09.webp and labels.npz; its name begins
+the names below. The run writes to `--out`
   cifar100_NETWORK_pca128.npz   logits, representations, labels of the test images, in their order; float16. The
-                                representations are reduced to 128 principal components of training images'
+                                representations are reduced to 128 principal components of training images'; those of
+                                a ResNet-18, of 512 columns, are not, and its file has no _pca128 in its name
   cifar100_NETWORK.json         how it was made: recipe, seed, versions, accuracy and seconds
   epochs-cifar100_NETWORK.json  after the epochs of `--statistics`: silhouette, coverage and sizes of the test images
 and to `--checkpoints` the network after every epoch: run again, it goes on from there.
@@ -36,7 +38,7 @@ from vicinal.experiments.images import cifar_images
 HERE = Path(__file__).parent
 MEAN, DEVIATION = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
 BATCH, RATE, WARM, DECAY, PAD = 512, 0.4, 5, 5e-4, 4
-COMPONENTS = 128
+COMPONENTS, WIDE = 128, 512
 PARTS = {"calibration": 3000, "scaling": 1000, "tuning": 3000, "test": 3000}  # the paper's
 SEEDS = (0, 1, 2)
 STATISTICS = (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 35, 40, 45, 50, 55, 60)
@@ -172,7 +174,7 @@ def trained(options: argparse.Namespace, device: torch.device, n_classes: int, p
     images, labels = parts["train"]
     torch.manual_seed(options.seed)
     training = Training(options.network, n_classes, options.epochs, max(1, len(images) // BATCH), device)
-    checkpoint = options.checkpoints / f"{options.network}-{options.seed}.pt"
+    checkpoint = options.checkpoints / f"{options.images.resolve().name}-{options.network}-{options.seed}.pt"
     if checkpoint.exists():
         training.resume(checkpoint)
     while training.epoch < options.epochs:
@@ -203,11 +205,16 @@ def main() -> None:
     logits, rows = said(training.network, parts["test"][0])
     _, others = said(training.network, parts["train"][0][:10_000])
     labels = parts["test"][1].cpu().numpy()
-    name = f"cifar100_{options.network}"
+    name = f"{options.images.resolve().name}_{options.network}"
+    reduced = rows.shape[1] > WIDE
     options.out.mkdir(parents=True, exist_ok=True)
-    arrays = {"logits": logits, "representations": principal(rows, others)}
+    arrays = {"logits": logits, "representations": principal(rows, others) if reduced else rows}
     content = {key: value.astype(np.float16) for key, value in arrays.items()}
-    write(options.out / f"{name}_pca{COMPONENTS}.npz", "npz", {**content, "labels": labels.astype(np.uint8)})
+    write(
+        options.out / f"{name}{f'_pca{COMPONENTS}' * reduced}.npz",
+        "npz",
+        {**content, "labels": labels.astype(np.uint8)},
+    )
     about = {
         "command": f"python experiments/train_cifar.py IMAGES {options.network} --seed {options.seed} --epochs "
         f"{options.epochs}" + ("" if options.rows is None else f" --rows {options.rows}"),
@@ -225,7 +232,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("images", type=Path, help="folder with the sheets of CIFAR-100")
+    parser.add_argument("images", type=Path, help="folder with the sheets, cifar100 or cifar10")
     parser.add_argument("network", choices=list(DEPTHS))
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.surface.test_cli import fine, refused
 from vicinal.experiments import paper
+from vicinal.experiments.images import cifar_images
 from vicinal.experiments.items import ITEMS
 from vicinal.experiments.page import page
 from vicinal.experiments.pieces import Done
@@ -311,6 +312,19 @@ def test_crops_and_flips_keep_pixels(script):
     assert len({tuple(one[0, 16, 14:18].tolist()) for one in shifted}) > 50
 
 
+def test_binary_files_become_sheets(script, tmp_path, monkeypatch):
+    drawn = np.random.default_rng(0)
+    records = {part: drawn.integers(0, 100, (1000, 2 + 3072)).astype(np.uint8) for part in ("train", "test")}
+    for part, content in records.items():
+        content.tofile(tmp_path / f"{part}.bin")
+    monkeypatch.setattr(sys, "argv", ["sheets", str(tmp_path), str(tmp_path / "cifar100")])
+    script("cifar_sheets").main()
+    for part, content in records.items():
+        images, labels = cifar_images(tmp_path / "cifar100", part)
+        np.testing.assert_array_equal(labels, content[:, 1])
+        np.testing.assert_array_equal(images[7, :, :, 2].ravel(), content[7, 2 + 2048 :])
+
+
 @pytest.mark.slow
 def test_training_on_a_few_images_leaves_outputs(script, tmp_path, small, monkeypatch):
     pytest.importorskip("torch", reason="training needs torch")
@@ -324,7 +338,7 @@ def test_training_on_a_few_images_leaves_outputs(script, tmp_path, small, monkey
     for _ in range(2):  # the second finds itself finished
         monkeypatch.setattr(sys, "argv", ["train", str(folder), "resnet18", *options])
         module.main()
-    found = np.load(tmp_path / "cifar100_resnet18_pca128.npz")
+    found = np.load(tmp_path / "cifar100_resnet18.npz")
     assert found["logits"].shape == (250, labels.max() + 1)
-    assert found["representations"].shape == (250, 128)
+    assert found["representations"].shape == (250, 512)
     assert json.loads((tmp_path / "cifar100_resnet18.json").read_text())["epochs"] == 1

@@ -8,6 +8,7 @@ from typing import Annotated
 from vicinal._extras import needs
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import steps_bar
+from vicinal.experiments.items import ITEMS
 from vicinal.experiments.running import chosen_items
 from vicinal.experiments.running import reproduce as reproduced
 from vicinal.experiments.sources import Folders
@@ -20,7 +21,7 @@ with needs("typer", "cli"):
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(help="all, or names such as set-size, coverage, interval-length, epochs, t-sne, runtime."),
+        typer.Argument(help=f"all, or of: {', '.join(ITEMS)}."),
     ],
     data: Annotated[Path, typer.Option(help="Folder with outputs/, regression/, cifar100/, cifar10/.")] = Path("data"),
     trained: Annotated[Path, typer.Option(help="Folder with the outputs that the training scripts made.")] = Path(

@@ -25,6 +25,8 @@ Curves = Mapping[str, Sequence[Mean]]
 def against_bandwidth(widths: Sequence[float], coverage: Curves, size: Curves, target: float, title: str) -> Figure:
     """Draw coverage and size against the localization parameter, a line for each method with its spread over runs."""
     figure, (left, right) = _panels(title)
+    from matplotlib.ticker import LogLocator, NullLocator
+
     for axes, curves, what in ((left, coverage, "coverage"), (right, size, "mean set size")):
         _lines(axes, widths, curves)
         axes.set_xscale("log")
@@ -33,6 +35,10 @@ def against_bandwidth(widths: Sequence[float], coverage: Curves, size: Curves, t
     # Wide enough that differences of a thousandth look like one.
     low, high = left.get_ylim()
     left.set_ylim(min(low, target - 0.02), max(high, target + 0.02))
+    right.set_yscale("log")  # narrow bandwidths make sets many times as large
+    right.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    right.yaxis.set_major_formatter("{x:g}")
+    right.yaxis.set_minor_locator(NullLocator())
     left.axhline(target, color="0.4", linestyle="--", linewidth=1, label=f"target {target:g}")
     _legend(figure, left)
     return figure

@@ -52,8 +52,7 @@ def interval_words(plan: Plan, results: Results) -> list[str]:
         told.append(
             f"- {table.record.name}: the neighborhood changes the length by {100 * (shorter / length - 1):+.0f} % "
             f"(coverage {coverage:.3f} and {other:.3f}{fair}); asked for the coverage that the paper's CP reached, "
-            "plain CP "
-            f"covers {wide:.3f} with a length of {longer:.1f}, {longer / length:.1f} times that at .9."
+            f"plain CP covers {wide:.3f} with a length of {longer:.1f}, {longer / length:.1f} times that at .9."
         )
     return told
 
@@ -74,10 +73,9 @@ def interval_coverage_words(plan: Plan, results: Results) -> list[str]:
     ratios = [wide / plain for plain, wide in pairs if plain is not None and wide is not None]
     printed = [paper.interval(name)["CP length"].mean / paper.interval(name)["NCP length"].mean for name in names]
     lines += [
-        f"- The paper's CP is {min(printed):.1f} to {max(printed):.1f} times as long as its NCP; here plain CP, asked "
-        "for "
-        f"the coverage that the paper's reached, is {min(ratios):.1f} to {max(ratios):.1f} times as long as asked for "
-        ".9."
+        f"- On these tables the paper's CP is {min(printed):.1f} to {max(printed):.1f} times as long as its NCP; here "
+        f"plain CP, asked for the coverage that the paper's reached, is {min(ratios):.1f} to {max(ratios):.1f} times "
+        "as long as asked for .9."
     ] * bool(ratios)
     return lines
 
@@ -91,7 +89,7 @@ def silhouette_words(plan: Plan, results: Results) -> list[str]:
     """Return in how many networks the representation is better clustered than the pixels."""
     found = [run for one in plan.networks for run in results.runs("silhouettes", one.key) if run["raw"] is not None]
     better = sum(run["representation"] > run["raw"] for run in found)
-    return [f"- Of {len(found)} networks with images here, the representation is the better clustered in {better}."]
+    return [f"- The representation clusters better than the raw pixels in {better} of {len(found)} networks."]
 
 
 def silhouettes(plan: Plan, results: Results) -> list[TextTable]:
@@ -102,16 +100,22 @@ def silhouettes(plan: Plan, results: Results) -> list[TextTable]:
         told = ["-", "-"] if printed is None else [f"{one:.3f}" for one in printed]
         runs = results.runs("silhouettes", network.key)
         if not runs:
-            rows.append([title(network), *told, NOT_RUN, NOT_RUN, ""])
+            rows.append([title(network), *told, NOT_RUN, NOT_RUN, "", ""])
             continue
         found = runs[0]
         raw = NOT_RUN if found["raw"] is None else f"{found['raw']:.3f}"
         counted = f"{found['rows']:,}"
         if found["raw"] is not None and found["raw_rows"] != found["rows"]:
             counted += f" ({found['raw_rows']:,} raw; there {found['representation_of_raw_rows']:.3f})"
-        rows.append([title(network), *told, raw, f"{found['representation']:.3f}", counted])
-    heads = ["", "paper: raw", "paper: representation", "raw pixels", "representation", "rows"]
-    return [TextTable("Silhouette of classes; the paper's are of ImageNet's validation set.", heads, rows)]
+        rows.append([title(network), *told, raw, f"{found['representation']:.3f}", f"{found['accuracy']:.3f}", counted])
+    heads = ["", "paper: raw", "paper: representation", "raw pixels", "representation", "accuracy", "rows"]
+    return [
+        TextTable(
+            "Silhouette of classes, and the accuracy of the network; the paper's are of ImageNet's validation set.",
+            heads,
+            rows,
+        )
+    ]
 
 
 OURS = ("RAPS", "NCP(RAPS)", "NCP(RAPS), half for reference", "NCP(RAPS) with LSH")
@@ -132,9 +136,9 @@ def times(plan: Plan, results: Results) -> list[TextTable]:
         rows.append([title(network), *first, *told])
     heads = ["", *(f"paper: {way}" for way in paper.TIMES), "inference", *OURS]
     caption = (
-        "Seconds for the test rows. RAPS: Split. NCP(RAPS): Exact, k a tenth of the calibration rows. Half for "
-        "reference: "
-        "SplitReference, compared with all reference rows; with LSH: the same, the neighbors found by an index."
+        "Seconds for predicting the test rows (3,000), calibrated before, on two cores. RAPS: Split. NCP(RAPS): "
+        "Exact, k a tenth of the calibration rows. Half for reference: SplitReference, compared with all reference "
+        "rows; with LSH: the same, the neighbors found by an index."
     )
     return [TextTable(caption, heads, rows)]
 
@@ -158,7 +162,6 @@ def time_words(plan: Plan, results: Results) -> list[str]:
     if slower:
         lines.append(
             f"- LSH takes {min(slower):.1f} to {max(slower):.1f} times as long as comparing with all reference rows, "
-            "at "
-            "these numbers of rows."
+            "at these numbers of rows."
         )
     return lines

@@ -20,10 +20,10 @@ in the files `study-*.json` of its folder (here `{out}`), every table there as M
 
 How to read it:
 
-- **paper** columns are copied from the paper. Its networks, training and machine were others than ours: compare what a
+- **paper** columns are copied from the paper. Its networks, training and machine differed from ours: compare what a
   method does to its baseline, not the last digit.
 - **forced in after**: the baseline as the paper ran it. Sets are calibrated with empty ones allowed, and afterwards an
-  empty set gets the top label: coverage rises above the target.
+  empty set gets the top label: coverage rises.
 - **as returned**: the same score, calibrated for the sets that are returned, empty ones included. **NeverEmpty**: the
   rule that the top label belongs is part of the score, and calibrated as such.
 - **Split** has no neighborhood. **Exact** has one, and the finite-sample guarantee. **PaperLiteral** is the paper's
@@ -33,16 +33,25 @@ How to read it:
 - Sizes can be compared only at matched coverage: means within .005.
 - "not run here": the data could not be had; what to download is said [at the end](#not-run-here). No number is made up.
 
-To make it again, from trained outputs (those of the networks trained here are in `experiments/outputs`, with their
-recipes) or from the start:
+To make it again (extras `cli`, `plots`, `faiss`; under an hour on two cores; finished pieces are kept):
 
 ```text
 vicinal reproduce all --data DIR                               outputs/, regression/, cifar100/, cifar10/ in DIR
-vicinal reproduce set-size coverage --data DIR                 some items; finished pieces are kept
-python experiments/train_cifar.py DIR/cifar100 resnet50        a ResNet, its outputs and statistics by epoch
+vicinal reproduce set-size coverage --data DIR                 some items
+make reproduce DATA=DIR                                        all, and this page
+```
+
+Outputs are looked for in `--trained` (default `experiments/outputs`, where those of the ResNet-50 and ResNet-101 on
+CIFAR-100 and of the perceptrons lie, with their recipes), then in `DIR/outputs`. To make them from the start:
+
+```text
+python experiments/cifar_sheets.py BINARY DIR/cifar100         the sheets of images, of CIFAR's binary files
+python experiments/train_cifar.py DIR/cifar100 resnet50        a ResNet (60 epochs), its outputs and statistics by epoch
 python experiments/train_regression.py DIR/regression          a perceptron for each table and run
 python experiments/imagenet_outputs.py PICTURES resnet152      outputs of torchvision's networks
 ```
+
+The other CIFAR networks were trained by the same recipe (CIFAR-10 40 epochs). Rows are the test images in their order.
 """
 
 
@@ -64,8 +73,8 @@ def page(
         elif item.draw is not None:
             parts.append("Not run here.")
         if item.tables is not None:
-            parts += [one.markdown() for one in item.tables(plan, results)]
-            parts += item_notes(item, plan)
+            tables = [one.markdown() for one in item.tables(plan, results)]
+            parts += [*tables, *set_items.notes(plan.networks, "\n".join(tables))]
         words = [] if item.words is None else item.words(plan, results)
         parts += ["What the numbers show:", "\n".join(words)] if words else []
         parts += _made(item, results)
@@ -73,12 +82,6 @@ def page(
     with replacing(path) as file:
         file.write(("\n\n".join(part for part in parts if part) + "\n").encode())
     return [path, *pictures]
-
-
-def item_notes(item: Item, plan: Plan) -> list[str]:
-    """Return what the stars of an item's tables mean."""
-    starred = {"sets", "silhouettes", "times"} & set(item.studies)
-    return set_items.notes(plan.networks) if starred else []
 
 
 def _made(item: Item, results: Results) -> list[str]:
@@ -95,7 +98,8 @@ def _made(item: Item, results: Results) -> list[str]:
             told.append(f"{study}: {data}, made by `{about['command']}`, {about['date']}, torch {about['torch']}")
             continue
         used = pieces[-1].versions
-        seeds = f"seeds 0 to {max(piece.run for piece in pieces)}" if max(piece.run for piece in pieces) else "seed 0"
+        last = sorted({row[-1].run for key, row in rows.items() if item.row in ("", key)})
+        seeds = "seed 0" if last == [0] else f"seeds 0 to {' or '.join(map(str, last))}"
         date = max(piece.date for piece in pieces)
         told.append(f"{study}: {seeds}; {data}; {date}; vicinal {used['vicinal']}, numpy {used['numpy']}")
     return [f"<small>{'. '.join(told)}.</small>"] if told else []

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from vicinal._files import replacing
 from vicinal.errors import InvalidLevel, MissingFile
-from vicinal.experiments import figures
+from vicinal.experiments import figures, set_items
 from vicinal.experiments.items import ITEMS, Item
-from vicinal.experiments.page import item_notes, page
+from vicinal.experiments.page import page
 from vicinal.experiments.pieces import Done, Store, today, versions
 from vicinal.experiments.results import Results
 from vicinal.experiments.sources import Folders
@@ -54,8 +54,8 @@ def reproduce(
     pieces = [piece for study in studies for piece in lab.pieces(study)]
     if not pieces:
         msg = (
-            f"nothing can be run: neither {folders.data} nor {folders.trained} holds the data. "
-            f"Expected is, for example, {plan.networks[-1].file}; --data DIR names another folder."
+            f"nothing can be run: neither {folders.data} nor {folders.trained} holds the data. Expected is, for "
+            f"example, {plan.networks[-1].file}; --data DIR names another folder."
         )
         raise MissingFile(msg)
     done: list[Done] = []
@@ -123,7 +123,7 @@ def _write_item(name: str, item: Item, plan: Plan, results: Results, out: Path) 
     }  # fmt: skip
     texts = {"json": json.dumps(content, indent=1)}
     if tables:
-        notes = item_notes(item, plan)
+        notes = set_items.notes(plan.networks, "\n".join(one.markdown() for one in tables))
         texts["md"] = "\n\n".join([f"# {item.title}", *(one.markdown() for one in tables), *notes, *words])
         texts["tex"] = "\n\n".join([*(one.latex() for one in tables), *(f"% {note}" for note in notes)])
     written = []

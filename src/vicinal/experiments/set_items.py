@@ -11,6 +11,7 @@ from vicinal.experiments.tables import TextTable
 
 NOT_RUN = "not run here"
 TUNED = "tuned, Exact"
+TARGETS = "Targets: .9, CIFAR-10 .96; ten runs, Tiny-ImageNet five."
 DIGITS = {"size": 2, "coverage": 3, "worst_decile": 3}
 WORDS = {"size": "Mean set size", "coverage": "Marginal coverage", "worst_decile": "Coverage of the worst decile"}
 PRINTED: Mapping[str, Mapping[paper.Key, paper.Columns]] = {"size": paper.SIZES, "coverage": paper.COVERAGES}
@@ -42,13 +43,13 @@ def matrix(plan: Plan, results: Results, what: str) -> list[TextTable]:
             [name, *(_cell(results, one, way.format(score), what) for one in networks)] for name, way in COLUMNS.items()
         ]
         rows.append([f"paper: NCP({score})", *(_printed(one, f"NCP({score})", what) for one in networks)])
-        found.append(TextTable(f"{WORDS[what]}, {score}.", heads, rows))
+        found.append(TextTable(f"{WORDS[what]}, {score}. {TARGETS}", heads, rows))
     rows = [["paper: Naive", *(_printed(one, "Naive", what) for one in networks)]]
     rows += [
         [name, *(_cell(results, one, way, what) for one in networks)]
         for name, way in {"naive": "Naive", "LAC, Split": "LAC, Split", "tuned, Exact": TUNED}.items()
     ]
-    found.append(TextTable(f"{WORDS[what]}, other sets; tuned over {_tuned_runs(plan)} runs.", heads, rows))
+    found.append(TextTable(f"{WORDS[what]}, other sets; tuned over {_tuned_runs(plan)} runs. {TARGETS}", heads, rows))
     if others:
         rows = [[title(one), *(_printed(one, name, what) for name in paper.SETS), NOT_RUN] for one in others]
         heads = ["", *(f"paper: {name}" for name in paper.SETS), "ours"]
@@ -75,7 +76,12 @@ def details(plan: Plan, results: Results) -> list[TextTable]:
             empty = mean_of(results, network, way, "empty")
             rows.append([way, *cells, "" if empty is None else f"{empty.mean:.3f}", _papers(network, way)])
         heads = ["", "coverage", "size", "worst decile", "empty", "paper: coverage / size"]
-        caption = f"{network.dataset}, {network.name}: target {network.coverage:g}, {len(runs)} runs. {network.note}"
+        note = f" {network.note[0].upper()}{network.note[1:]}" if network.note else ""
+        caption = (
+            f"{network.dataset}, {network.name}: target {network.coverage:g}, {len(runs)} runs, tuned "
+            f"{network.tuned_runs}. Worst decile: coverage of the least covered tenth of the test rows, cut by the "
+            f"model's confidence. Empty: the share of empty sets.{note}"
+        )
         found.append(TextTable(caption.strip(), heads, rows))
     return found
 
@@ -117,7 +123,13 @@ def shares(plan: Plan, results: Results) -> list[TextTable]:
             cells.append(Mean.of(shares).text(1) if shares else NOT_RUN)
         rows.append([title(network), printed, *cells])
     heads = ["", "paper: NCP(APS)", "APS", "NeverEmpty(APS)"]
-    return [TextTable("Percent of the calibration rows used as neighbors, the mean over runs.", heads, rows)]
+    return [
+        TextTable(
+            "Percent of the calibration rows used as neighbors, Exact: mean (standard deviation over runs).",
+            heads,
+            rows,
+        )
+    ]
 
 
 def splits(plan: Plan, results: Results) -> list[TextTable]:
@@ -159,18 +171,18 @@ def _printed(network: Network, name: str, what: str) -> str:
 
 
 def title(network: Network) -> str:
-    """Return a network's name, with a star where there is a note."""
-    return f"{network.dataset} {network.name}{'*' if network.note else ''}"
+    """Return a network's name, with the mark of its note."""
+    return f"{network.dataset} {network.name}{network.star}"
 
 
 def _tuned_runs(plan: Plan) -> int:
     return max(network.tuned_runs for network in plan.networks)
 
 
-def notes(networks: Sequence[Network]) -> list[str]:
-    """Return what the stars mean, each note once."""
-    told: dict[str, list[str]] = {}
+def notes(networks: Sequence[Network], text: str) -> list[str]:
+    """Return what the marks mean that stand in a text, each note once."""
+    told: dict[tuple[str, str], list[str]] = {}
     for network in networks:
-        if network.note:
-            told.setdefault(network.note, []).append(f"{network.dataset} {network.name}")
-    return [f"\\* {', '.join(names)}: {note}" for note, names in told.items()]
+        if network.note and f"| {title(network)} |" in text:
+            told.setdefault((network.star, network.note), []).append(f"{network.dataset} {network.name}")
+    return [f"{star.replace('*', chr(92) + '*')} {', '.join(names)}: {note}" for (star, note), names in told.items()]

@@ -30,7 +30,7 @@ DRAWN = ("CIFAR-10", "ResNet-50")
 EPOCHS = "epochs-cifar100_resnet50.json"
 INFERENCE = "inference.json"
 
-REVISIONS = {"sets": 2, "tuned": 1, "bandwidths": 1, "intervals": 2, "silhouettes": 1, "drawings": 1, "times": 2}
+REVISIONS = {"sets": 2, "tuned": 1, "bandwidths": 1, "intervals": 2, "silhouettes": 2, "drawings": 1, "times": 2}
 """Raised whenever the work of a study changes: pieces made before are then made anew."""
 
 
@@ -141,6 +141,8 @@ def _silhouettes(lab: Lab) -> Iterator[Piece]:
             assert outputs.representations is not None  # noqa: S101  the reader requires them
             advance("representations")
             found = {"rows": len(labels), "representation": silhouette(outputs.representations, labels)}
+            assert outputs.logits is not None  # noqa: S101  the reader requires them
+            found["accuracy"] = float((outputs.logits.argmax(axis=1) == labels).mean())
             if folder is None:
                 return {**found, "raw": None}
             advance("raw pixels")
