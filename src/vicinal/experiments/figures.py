@@ -27,7 +27,7 @@ def against_bandwidth(widths: Sequence[float], coverage: Curves, size: Curves, t
     figure, (left, right) = _panels(title)
     from matplotlib.ticker import LogLocator, NullLocator
 
-    for axes, curves, what in ((left, coverage, "coverage"), (right, size, "mean set size")):
+    for axes, curves, what in ((left, coverage, "coverage"), (right, size, "mean set size (log scale)")):
         _lines(axes, widths, curves)
         axes.set_xscale("log")
         axes.set_xlabel("localization parameter (bandwidth)")
