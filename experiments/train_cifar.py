@@ -32,6 +32,7 @@ from resnet import DEPTHS, ResNet
 from torch import Tensor, nn
 
 import vicinal as vc
+from vicinal._files import replacing
 from vicinal.experiments.epochs import epoch_statistics
 from vicinal.experiments.images import cifar_images
 
@@ -158,14 +159,12 @@ def principal(rows: np.ndarray, fitted_on: np.ndarray) -> np.ndarray:
 
 
 def write(path: Path, kind: str, content: object) -> None:
-    """Write a file whole: beside its place, then renamed."""
-    beside = path.with_name(f".{path.name}.part")
-    with beside.open("wb") as file:
+    """Write a file, whole or not at all."""
+    with replacing(path) as file:
         if kind == "npz":
             np.savez_compressed(file, **content)
         else:
             file.write(json.dumps(content, indent=1).encode() + b"\n")
-    beside.replace(path)
     print(f"wrote {path}", flush=True)
 
 

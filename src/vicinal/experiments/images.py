@@ -28,11 +28,12 @@ def cifar_images(folder: Path, part: str, most: int | None = None) -> tuple[Imag
         raise MissingFile(msg)
     sheets = sheets if most is None else sheets[: -(-most // SHEET)]
     images = np.concatenate([_tiles(sheet) for sheet in sheets])[:most]
-    labels = _labels(folder / "labels.npz", part)[: len(images)]
-    if labels.shape != (len(images),):
-        msg = f"{folder / 'labels.npz'} should hold a label of {part} for each of {len(images):,} images."
+    path = folder / "labels.npz"
+    labels = read_arrays(path, (part,))[part]
+    if labels.ndim != 1 or len(labels) < len(images) or labels.dtype.kind not in "iu":
+        msg = f"{path} should hold a label of {part} for each of {len(images):,} images: whole numbers."
         raise InvalidFile(msg)
-    return images, labels
+    return images, labels[: len(images)].astype(np.int64)
 
 
 def _tiles(sheet: Path) -> Images:
@@ -50,8 +51,3 @@ def _tiles(sheet: Path) -> Images:
         raise InvalidFile(msg)
     tiles: Images = pixels.reshape(TILES, SIDE, ACROSS, SIDE, 3).swapaxes(1, 2).reshape(SHEET, SIDE, SIDE, 3)
     return tiles
-
-
-def _labels(path: Path, part: str) -> Ints:
-    found: Ints = read_arrays(path, (part,))[part].astype(np.int64)
-    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vicinal.experiments import figures, other_items, set_items, set_words
+from vicinal.experiments import cluster_items, figures, interval_items, set_items, set_words, time_items
 from vicinal.experiments.results import Mean, Results
 from vicinal.experiments.specs import Plan
 from vicinal.experiments.studies import BANDWIDTH_SHARE, DRAWN, LOCALIZED
@@ -165,15 +165,15 @@ ITEMS: Mapping[str, Item] = {
         "Share of calibration rows used as neighbors", ("sets",), set_items.shares, words=set_words.share_words
     ),
     "interval-length": Item(
-        "Interval length", ("intervals",), partial(other_items.intervals, what="size"),
-        words=other_items.interval_words, about=RECORDS_ABOUT,
+        "Interval length", ("intervals",), partial(interval_items.intervals, what="size"),
+        words=interval_items.interval_words, about=RECORDS_ABOUT,
     ),
     "interval-coverage": Item(
-        "Interval coverage", ("intervals",), partial(other_items.intervals, what="coverage"),
-        words=other_items.interval_coverage_words, about=RECORDS_ABOUT,
+        "Interval coverage", ("intervals",), partial(interval_items.intervals, what="coverage"),
+        words=interval_items.interval_coverage_words, about=RECORDS_ABOUT,
     ),
     "silhouette": Item(
-        "Silhouettes", ("silhouettes",), other_items.silhouettes, words=other_items.silhouette_words,
+        "Silhouettes", ("silhouettes",), cluster_items.silhouettes, words=cluster_items.silhouette_words,
         about="Of the representations as the files hold them.",
     ),
     **{
@@ -191,5 +191,5 @@ ITEMS: Mapping[str, Item] = {
         "tuning and 3,000 test rows; lines are means over three cuts, bands their standard deviation.",
     ),
     "t-sne": Item("t-SNE of raw pixels and representations", ("drawings",), draw=_drawing),
-    "runtime": Item("Runtime", ("times", "inference"), other_items.times, words=other_items.time_words),
+    "runtime": Item("Runtime", ("times", "inference"), time_items.times, words=time_items.time_words),
 }  # fmt: skip

@@ -52,11 +52,6 @@ class Folders:
         places = (self.trained / file, self.data / "outputs" / file, self.data / file)
         return next((place for place in places if place.is_file()), None)
 
-    @property
-    def tables(self) -> Path:
-        """The folder of the regression tables."""
-        return self.data / "regression"
-
 
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file's bytes: the fingerprint of data."""
