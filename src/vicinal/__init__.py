@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from vicinal.calibration import PaperLiteral as PaperLiteral
     from vicinal.calibration import Split as Split
     from vicinal.calibration import SplitReference as SplitReference
+    from vicinal.client import Client as Client
     from vicinal.codec.artifact import ArtifactInfo as ArtifactInfo
     from vicinal.diagnostics import Diagnosis as Diagnosis
     from vicinal.diagnostics import diagnose as diagnose
+    from vicinal.drift import Drift as Drift
+    from vicinal.drift import DriftMonitor as DriftMonitor
     from vicinal.errors import CannotWrite as CannotWrite
     from vicinal.errors import CorruptArtifact as CorruptArtifact
     from vicinal.errors import Incompatible as Incompatible
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from vicinal.errors import MissingExtra as MissingExtra
     from vicinal.errors import MissingFile as MissingFile
     from vicinal.errors import ModelFailed as ModelFailed
+    from vicinal.errors import ServiceRefused as ServiceRefused
+    from vicinal.errors import ServiceUnreachable as ServiceUnreachable
     from vicinal.errors import ShapeMismatch as ShapeMismatch
     from vicinal.errors import TooFewRows as TooFewRows
     from vicinal.errors import TooLittleMemory as TooLittleMemory
@@ -105,12 +110,15 @@ _HOMES = {
     "Candidate": "tuning",
     "CannotWrite": "errors",
     "Chain": "maps",
+    "Client": "client",
     "ClassGap": "tuning",
     "ClassificationOutputs": "outputs",
     "CorruptArtifact": "errors",
     "DecileGap": "tuning",
     "Diagnosis": "diagnostics",
     "Evaluation": "metrics",
+    "Drift": "drift",
+    "DriftMonitor": "drift",
     "Exact": "calibration",
     "ExactSearch": "neighbors",
     "Explanation": "explanations",
@@ -149,6 +157,8 @@ _HOMES = {
     "RegressionOutputs": "outputs",
     "Rounded": "maps",
     "ScaledResidual": "scores",
+    "ServiceRefused": "errors",
+    "ServiceUnreachable": "errors",
     "SetPredictor": "predictor",
     "ShapeMismatch": "errors",
     "Space": "tuning",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-SHORTEST = 2**15
+SHORTEST = 2**18
 """Array entries below which a piece of work is not worth handing to a thread."""
 
 PIECES = 8
@@ -30,6 +30,10 @@ def over_chunks(
 
     The pool lives for one call only: nothing is left behind that a fork could inherit half-alive.
     """
+    if n_rows * row_length <= SHORTEST:  # a service is asked row by row: a few microseconds count
+        if n_rows:
+            work(0, n_rows)
+        return
     chunk = even_chunk(n_rows, row_length)
     bounds = [(start, min(start + chunk, n_rows)) for start in range(0, n_rows, chunk)]
     workers = min(most_threads or thread_count(), thread_count(), len(bounds))
@@ -48,6 +52,6 @@ def even_chunk(n_rows: int, row_length: int) -> int:
     Examples
     --------
     >>> even_chunk(10, row_length=1000)
-    33
+    263
     """
     return max(-(-SHORTEST // max(1, row_length)), -(-n_rows // (PIECES * thread_count())))

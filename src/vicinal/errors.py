@@ -11,6 +11,8 @@ VicinalError
 ├─ MissingFile(FileNotFoundError)  there is no such file
 ├─ InvalidFile(ValueError)         a file of rows is not what it should be: its format, its columns, what they hold
 ├─ ModelFailed(RuntimeError)       a network or its loader raised; the error it raised is the cause
+├─ ServiceRefused(RuntimeError)    a service answered that it cannot do what was asked; carries its `status`
+├─ ServiceUnreachable(OSError)     no service answers at an address
 ├─ CannotWrite(OSError)            a file could not be written; what was there before is as it was
 ├─ UnsupportedArtifact(ValueError) a saved file that this version cannot read: not one of ours, a newer format, a part
 └─ CorruptArtifact(ValueError)     a saved file that is damaged: its checksum, or what it holds, does not agree
@@ -89,6 +91,18 @@ class InvalidFile(VicinalError, ValueError):
 
 class ModelFailed(VicinalError, RuntimeError):
     """A network or its loader raised; the model is as it was, and what it raised is the cause."""
+
+
+class ServiceRefused(VicinalError, RuntimeError):
+    """A service refused a request; `status` is that of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(f"the service refused ({status}): {message}")
+
+
+class ServiceUnreachable(VicinalError, OSError):
+    """No service answers at an address."""
 
 
 class CannotWrite(VicinalError, OSError):

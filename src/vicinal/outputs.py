@@ -229,6 +229,20 @@ def as_regression(outputs: ModelOutputs) -> RegressionOutputs:
     return outputs
 
 
+def stacked(parts: Sequence[ModelOutputs]) -> ModelOutputs:
+    """Return the rows of several outputs of one kind, one after another; the first says the names of the classes.
+
+    Examples
+    --------
+    >>> one, two = ModelOutputs.from_predictions([1.0]), ModelOutputs.from_predictions([2.0, 3.0])
+    >>> stacked([one, two]).predictions
+    array([1., 2., 3.])
+    """
+    columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(parts[0])}
+    arrays = {name: np.concatenate(all_) for name, all_ in columns.items() if isinstance(all_[0], np.ndarray)}
+    return replace(parts[0], **arrays)
+
+
 def check_classes(array: Reals, name: str) -> None:
     """Refuse no rows, and fewer than two classes."""
     if len(array) == 0:

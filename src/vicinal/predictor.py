@@ -213,13 +213,22 @@ class Predictor(ABC):
         return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
 
     @property
-    @abstractmethod
     def reads_representations(self) -> bool:
-        """Whether any part looks at representations."""
+        """Whether any part looks at representations: the neighborhood, or what scores are made of."""
+        return bool(self.calibration.width) or self.scores_read_representations
+
+    @property
+    @abstractmethod
+    def scores_read_representations(self) -> bool:
+        """Whether the score of a row depends on its representation."""
 
     @abstractmethod
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
         """Return p-values of candidates, or of the targets."""
+
+    @abstractmethod
+    def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
+        """Return the nonconformity of each row's target, (n,): a fixed function of a row, no matter which others."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -234,10 +243,9 @@ class SetPredictor(Predictor):
     kind: ClassVar[str] = "sets"
 
     @property
-    def reads_representations(self) -> bool:
-        """Whether the neighborhood or the probabilities look at representations."""
-        model = self.probabilities
-        return bool(self.calibration.width) or (model is not None and model.reads_representations)
+    def scores_read_representations(self) -> bool:
+        """Whether the probabilities look at representations."""
+        return self.probabilities is not None and self.probabilities.reads_representations
 
     def _classes(self) -> dict[str, Any]:
         """Return number and names of the classes."""
@@ -304,8 +312,7 @@ class SetPredictor(Predictor):
         """
         classified = self.check_classes(outputs)
         if targets is not None:
-            labels = as_labels(targets, len(outputs), self.n_classes, classified.class_names or self.class_names)
-            scores = label_scores(classified, labels, self.nonconformity, self.probabilities)
+            scores = self.target_scores(outputs, targets)
             return self.calibration.p_values(self.mapped(outputs), scores[:, None])[:, 0]
         out = np.empty((len(outputs), self.n_classes))
         step = rows_within(0.25, 2 * PROBABILITY_BYTES * self.n_classes, max(1, CHUNK_ENTRIES // self.n_classes))
@@ -317,6 +324,12 @@ class SetPredictor(Predictor):
     def _p_values_of_all(self, outputs: ClassificationOutputs) -> Floats:
         """Return the p-value of every label, (n, classes), for rows that fit in memory as float64."""
         return self.calibration.p_values(self.mapped(outputs), self.label_scores(outputs)[1])
+
+    def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
+        """Return the score of each row's label, given as a number or a name, (n,)."""
+        classified = self.check_classes(outputs)
+        labels = as_labels(targets, len(outputs), self.n_classes, classified.class_names or self.class_names)
+        return label_scores(classified, labels, self.nonconformity, self.probabilities)
 
     def label_scores(self, outputs: ClassificationOutputs) -> tuple[Floats, Floats]:
         """Return probability and score of every label, (n, classes) each."""
@@ -351,9 +364,9 @@ class IntervalPredictor(Predictor):
     kind: ClassVar[str] = "intervals"
 
     @property
-    def reads_representations(self) -> bool:
-        """Whether the neighborhood or the score look at representations."""
-        return bool(self.calibration.width) or self.nonconformity.reads_representations
+    def scores_read_representations(self) -> bool:
+        """Whether the score looks at representations."""
+        return self.nonconformity.reads_representations
 
     def predict(
         self, outputs: RegressionOutputs, *, memory: float | str | None = None, progress: bool = False
@@ -390,8 +403,12 @@ class IntervalPredictor(Predictor):
         if targets is None:
             msg = "p_values of a regression needs targets: one value for each row."
             raise Incompatible(msg)
-        scores = value_scores(as_regression(outputs), as_targets(targets, len(outputs)), self.nonconformity)
+        scores = self.target_scores(outputs, targets)
         return self.calibration.p_values(self.mapped(outputs), scores[:, None])[:, 0]
+
+    def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
+        """Return the score of each row's value, (n,)."""
+        return value_scores(as_regression(outputs), as_targets(targets, len(outputs)), self.nonconformity)
 
 
 def check_outputs(outputs: ModelOutputs) -> None:

@@ -42,6 +42,11 @@ class PredictionSets:
     def __len__(self) -> int:
         return len(self.members)
 
+    def __getitem__(self, rows: slice) -> PredictionSets:
+        """Return the sets of some rows."""
+        some = self.members[rows], self.thresholds[rows], self.confidences[rows]
+        return PredictionSets(*some, self.class_names, self.coverage, self.classes)
+
     def labels(self, names: Sequence[str] | None = None) -> list[list[str]] | list[list[int]]:
         """Return each set as a list of class names, or of class numbers where there are no names."""
         chosen = self.class_names if names is None else as_class_names(names, self.members.shape[1])
@@ -99,6 +104,10 @@ class PredictionIntervals:
 
     def __len__(self) -> int:
         return len(self.lower)
+
+    def __getitem__(self, rows: slice) -> PredictionIntervals:
+        """Return the intervals of some rows."""
+        return PredictionIntervals(self.lower[rows], self.upper[rows], self.thresholds[rows], self.coverage)
 
     def covered(self, targets: ArrayLike) -> Bools:
         """Return for each row whether its interval holds the target, (n,)."""

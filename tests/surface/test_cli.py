@@ -16,7 +16,7 @@ import pytest
 import vicinal as vc
 from tests.instances import regression_rows
 from vicinal.cli import main
-from vicinal.cli.words import PHRASES
+from vicinal._words import PHRASES
 
 pa = pytest.importorskip("pyarrow", reason="the command line reads and writes parquet files")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -56,7 +56,7 @@ def _open_streams() -> None:
 
 
 def _said(words: object, code: int) -> int:
-    from vicinal.cli.words import as_options
+    from vicinal._words import as_options
 
     print("vicinal:", " ".join(as_options(str(words)).split()), file=sys.stderr)  # noqa: T201
     return code

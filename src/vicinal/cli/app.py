@@ -22,6 +22,7 @@ from vicinal.cli.predict import predict
 from vicinal.cli.report import report
 from vicinal.cli.reproduce import reproduce
 from vicinal.cli.roll import roll
+from vicinal.cli.serve import serve
 from vicinal.cli.tune import tune
 
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]
@@ -36,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, calibrate, predict, evaluate, report, roll, inspect, demo, reproduce):
+for command in (tune, calibrate, predict, evaluate, report, serve, roll, inspect, demo, reproduce):
     app.command()(command)
 
 

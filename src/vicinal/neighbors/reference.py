@@ -4,7 +4,8 @@ BLAS gives an entry of a product other last bits when the shape of the call chan
 of its two rows: both sides are padded with zero rows to whole tiles; a probe of this machine's BLAS checks, once for
 each width, that padded products then agree to the bit, whatever the position and the company; and where float32
 products do not (OpenBLAS on AVX2), float64 products are tried, and at last every distance is a plain sum of squares,
-as it is for short rows, where a product gains nothing.
+as it is for short rows, where a product gains nothing. A few queries need no whole tile where this machine's BLAS gives
+the same bits without: that too is tried first, on the rows themselves.
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ TILE = 64
 """Reference rows are padded to a multiple of this."""
 
 QUERY_TILE = 32
-"""Queries are padded to a multiple of this: less, and a single row would cost less, but BLAS is not stable there."""
+"""Queries are padded to a multiple of this."""
+
+FEW, FEW_TILE = 16, 4
+"""Queries up to the first are padded to the second, where the bits are the same: a service is asked row by row."""
+
+WORTHWHILE = 2**18
+"""Entries of the rows from which a few queries are worth a way of their own."""
 
 ALL: Ints = np.empty((0, 0), np.int64)
 """No lists: a query is compared with all rows."""
@@ -104,10 +111,34 @@ class Reference:
         if not self.multiplied:
             rows = np.ascontiguousarray(queries, dtype=dtype)
             return Panel(np.empty((0, 0), dtype), rows, _norms(rows), self.rows, self.norms, self.n, ALL)
+        if len(queries) <= FEW and self.few_agree:
+            rows = padded_queries(queries, dtype, FEW_TILE)
+            return Panel(
+                self._few_products(rows), rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n, ALL
+            )
         rows = padded_queries(queries, dtype)
         fits = buffer is not None and len(buffer) >= len(rows) and buffer.shape[1] == len(self.rows)
         products = np.matmul(rows, self.rows.T, out=buffer[: len(rows)] if fits and buffer is not None else None)
         return Panel(products, rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n, ALL)
+
+    @cached_property
+    def few_agree(self) -> bool:
+        """Whether a few queries have the same products with these rows, to the bit, as in a whole tile."""
+        if self.rows.size < WORTHWHILE:
+            return False
+        # Queries as long as the rows, with every bit in use: another order of summing would show in most products.
+        scale = np.sqrt(self.norms.max() / self.width)
+        tile = (scale * np.random.default_rng(0).standard_normal((QUERY_TILE, self.width))).astype(self.rows.dtype)
+        whole = np.matmul(tile, self.rows.T)
+        return all(
+            np.array_equal(self._few_products(tile[start : start + few].copy()), whole[start : start + few])
+            for few in range(FEW_TILE, FEW + 1, FEW_TILE)
+            for start in range(0, QUERY_TILE - few + 1, few)
+        )
+
+    def _few_products(self, queries: Reals) -> Reals:
+        """Return the products of a few queries with all rows, (few, n); this way round BLAS need not pack the rows."""
+        return np.ascontiguousarray(np.matmul(self.rows, queries.T).T)
 
     def shortlist(self, queries: Reals, listed: Ints) -> Panel:
         """Return one block of queries, (q, d), each against the rows `listed` for it, (q, m)."""
@@ -182,9 +213,9 @@ def zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int)
     return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)
 
 
-def padded_queries(rows: Reals, dtype: np.dtype[np.floating]) -> Reals:
+def padded_queries(rows: Reals, dtype: np.dtype[np.floating], tile: int = QUERY_TILE) -> Reals:
     """Return a copy of the rows with zero rows added to a whole number of tiles."""
-    out = zero_tiles(len(rows), rows.shape[1], dtype, QUERY_TILE)
+    out = zero_tiles(len(rows), rows.shape[1], dtype, tile)
     with np.errstate(over="ignore"):  # too long a row is said when it is measured
         out[: len(rows)] = rows
     return out

@@ -47,7 +47,7 @@ class JsonLines(Sink):
 
     def write(self, answers: Answers, file: BinaryIO) -> None:
         """Write a part."""
-        columns = {name: _plain(column) for name, column in named(answers).items()}
+        columns = {name: plain(column) for name, column in named(answers).items()}
         for row in zip(*columns.values(), strict=True):
             line = json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, allow_nan=False)
             file.write(line.encode() + b"\n")
@@ -68,7 +68,7 @@ class Parquet(Sink):
         with needs("pyarrow", "parquet"):
             import pyarrow as pa
             import pyarrow.parquet as pq
-        columns = {name: _arrow(column) for name, column in named(answers).items()}
+        columns = {name: as_arrow(column) for name, column in named(answers).items()}
         pq.write_table(pa.table(columns), file)
 
     def join(self, parts: Sequence[Path], about: dict[str, Any], file: BinaryIO) -> None:
@@ -84,9 +84,10 @@ class Parquet(Sink):
 class Npz(Sink):
     """Arrays for numpy: sets as `members`, (n, classes) booleans, with `class_names` where there are any."""
 
-    def write(self, answers: Answers, file: BinaryIO) -> None:
-        """Write a part."""
+    def write(self, answers: Answers, file: BinaryIO, **more: NDArray[Any]) -> None:
+        """Write a part, and `more` arrays with it."""
         columns = {name: column for name, column in named(answers).items() if not isinstance(column, Lists)}
+        columns |= more
         if isinstance(answers.regions, PredictionSets):
             columns["members"] = answers.regions.members
             if answers.regions.class_names is not None:
@@ -121,7 +122,7 @@ def sink_for(path: str) -> Sink:
     return kinds[suffix]
 
 
-def _plain(column: NDArray[Any] | Lists) -> list[Any]:
+def plain(column: NDArray[Any] | Lists) -> list[Any]:
     """Return a column as JSON can say it."""
     if isinstance(column, Lists):
         entries, starts = column.values.tolist(), column.starts.tolist()
@@ -141,7 +142,7 @@ def json_number(value: float) -> float | str | None:
     return None if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
-def _arrow(column: NDArray[Any] | Lists) -> Any:
+def as_arrow(column: NDArray[Any] | Lists) -> Any:
     """Return a column as Arrow keeps it: tables and lists alike become lists."""
     import pyarrow as pa
 

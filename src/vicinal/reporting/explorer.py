@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vicinal._arrays import Floats, Ints
 from vicinal.calibration import Neighbors, PaperLiteral, SplitReference
-from vicinal.outputs import as_classification, as_regression
+from vicinal.outputs import ModelOutputs, as_classification, as_regression
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.probabilities import NeighborVotes
 from vicinal.regions import PredictionIntervals, PredictionSets
@@ -172,15 +172,18 @@ def neighbor_rows(
 
 def near_rows(answers: Answers, row: int) -> Neighbors:
     """Return the neighbors that make a row's threshold; where everyone does, those that vote; else nobody."""
-    predictor = answers.predictor
-    if is_local(predictor):
-        return predictor.explain(answers.outputs, row).neighbors
+    predictor, one = answers.predictor, answers.outputs[row : row + 1]
+    return predictor.explain(one).neighbors if is_local(predictor) else voters(predictor, one)
+
+
+def voters(predictor: SetPredictor | IntervalPredictor, one: ModelOutputs) -> Neighbors:
+    """Return the neighbors of one row that vote on its probabilities or make its scale; nobody where none do."""
     model = voting(predictor)
     if model is None:
         nobody: Ints = np.empty(0, np.int64)
         return Neighbors(nobody, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
     remembered: Remembered = model.remembered
-    who, distances, weights = remembered.nearest(answers.outputs[row : row + 1], type(model).__name__)
+    who, distances, weights = remembered.nearest(one, type(model).__name__)
     targets = model.labels if isinstance(model, NeighborVotes) else model.residuals
     return Neighbors(who, distances, weights, np.full(len(who), np.nan), targets[who], everyone=False)
 

@@ -30,7 +30,9 @@ KNOWN = (
 """Every column that means something; the first that is there says the number of rows of a table."""
 
 NAMED = 20
-EXPECTED = "a .npz, .parquet or .jsonl file, - for JSON lines from standard input, or name=file.npy for each column"
+EXPECTED = (
+    "a .npz, .parquet, .arrow or .jsonl file, - for JSON lines from standard input, or name=file.npy for each column"
+)
 
 
 def shown(path: str | PathLike[str]) -> str:

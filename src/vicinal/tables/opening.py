@@ -14,7 +14,7 @@ NAMED = (*KNOWN, "class_names")
 
 
 def open_table(sources: Sequence[str]) -> Table:
-    """Open a .npz, .parquet or .jsonl file, "-" for JSON lines from standard input, or several name=file.npy.
+    """Open a .npz, .parquet, .arrow or .jsonl file, "-" for JSON lines from standard input, or several name=file.npy.
 
     A file that is called as its column, such as logits.npy, needs no name before it; a folder stands for all such files
     in it.
@@ -99,6 +99,12 @@ def _open_parquet(path: Path) -> Table:
     return ParquetTable.open(path)
 
 
+def _open_arrow(path: Path) -> Table:
+    from vicinal.tables.ipc import ArrowTable
+
+    return ArrowTable.open(path)
+
+
 def _open_lines(path: Path) -> Table:
     from vicinal.tables.jsonl import JsonLinesTable
 
@@ -109,6 +115,7 @@ OPENERS: dict[str, Callable[[Path], Table]] = {
     ".npz": _open_npz,
     ".parquet": _open_parquet,
     ".pq": _open_parquet,
+    ".arrow": _open_arrow,
     ".jsonl": _open_lines,
     ".ndjson": _open_lines,
 }

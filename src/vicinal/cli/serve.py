@@ -1,0 +1,70 @@
+"""`vicinal serve`: a saved predictor over HTTP, with a page to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from vicinal._extras import needs
+from vicinal.artifacts import open_predictor
+from vicinal.cli.predict import Model, OtherCoverage
+from vicinal.cli.progress import on_terminal
+
+with needs("typer", "cli"):
+    import typer
+
+
+def serve(
+    model: Model,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
+    examples: Annotated[
+        str | None, typer.Option(help="A file of rows to pick from on the page.", show_default=False)
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="File for answers and truths, to go on after a restart.", show_default=False),
+    ] = None,
+    remember: Annotated[int, typer.Option(help="Answers for which the truth may come.")] = 10_000,
+    max_body: Annotated[str, typer.Option(help="Size of a request, packed or unpacked.")] = "32 MB",
+    max_rows: Annotated[int, typer.Option(help="Rows of a request.")] = 10_000,
+    concurrency: Annotated[int, typer.Option(help="Requests worked on at a time; more are told to come back.")] = 64,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds for a request to arrive, and for the last at the end.")
+    ] = 30.0,
+    coverage: OtherCoverage = None,
+) -> None:
+    """Answer over HTTP until Ctrl-C: POST /predict, /explain, /feedback; a page at /. Logs are JSON lines.
+
+    Requests must show the bearer token that the environment variable VICINAL_TOKEN holds, where it is set.
+
+    Example: vicinal serve model.vicinal --port 8080 --journal answers.journal
+    """
+    from vicinal.service.examples import bundled, from_file
+    from vicinal.service.logs import configure
+    from vicinal.service.server import serve as run
+    from vicinal.service.service import Service
+    from vicinal.service.settings import Settings, token_from_environment
+
+    settings = Settings(
+        host=host,
+        port=port,
+        token=token_from_environment(),
+        max_body=max_body,
+        max_rows=max_rows,
+        concurrency=concurrency,
+        timeout=timeout,
+        remember=remember,
+        journal=journal,
+    )
+    info, loaded = open_predictor(model, progress=on_terminal())
+    predictor = loaded if coverage is None else loaded.at(coverage)
+    rows = bundled(predictor) if examples is None else from_file(examples, predictor)
+    configure()
+
+    def started(address: str) -> None:
+        typer.echo(f"vicinal: {model} at {address} (Ctrl-C stops)", err=True)
+        if not settings.local and settings.token is None:
+            typer.echo("vicinal: note: other machines can ask, and VICINAL_TOKEN is not set.", err=True)
+
+    run(Service(predictor, info, settings, rows), started)

@@ -1,0 +1,65 @@
+"""A test martingale: the capital of one who bets against p-values being uniform, and begins anew at every row.
+
+Guarantee: where the p-values are independent and uniform on [0, 1], the capital is a martingale that begins at 1 and
+is never negative, so that it ever reaches `threshold` with probability at most 1 / threshold (Ville's inequality),
+however long one watches. Smoothed conformal p-values are independent and uniform where rows are exchangeable.
+
+A bet f multiplies its stake by f(p), where f >= 0 has mean 1 over [0, 1]: f(p) = 1 + a P1(p) + b P2(p), with the
+Legendre polynomials P1 (p too high, or too low) and P2 (p too near the ends, or too near the middle). A bet that was
+begun long ago has lost nearly all in quiet times; so a share 1 / (s (s + 1)) of the capital is kept back for bets that
+begin at row s. The shares sum to one. A change at row s then costs the factor s (s + 1), which a few dozen rows more
+make up for, at any s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+BETS: tuple[tuple[float, float], ...] = (
+    *((slope, 0.0) for slope in (-0.9, -0.6, -0.3, 0.3, 0.6, 0.9)),
+    *((0.0, bend) for bend in (-0.6, 0.6)),
+)
+"""Coefficients (a, b) of the bets; all of them are positive on [0, 1]."""
+
+LARGE = 1e100
+"""Stakes above which they are scaled down, so that a long winning run does not overflow."""
+
+
+@dataclass
+class Martingale:
+    """The capital of all bets together; `update` bets on one p-value after another.
+
+    Examples
+    --------
+    >>> quiet, shifted = Martingale(), Martingale()
+    >>> quiet.update((7 * t % 10 + 0.5) / 10 for t in range(200))
+    >>> shifted.update(0.05 for _ in range(200))
+    >>> quiet.log_capital < 0, shifted.log_capital > math.log(1000)
+    (True, True)
+    """
+
+    rows: int = 0
+    stakes: list[float] = field(default_factory=lambda: [0.0] * len(BETS))  # in units of exp(log_unit)
+    log_unit: float = 0.0
+
+    def update(self, p_values: Iterable[float]) -> None:
+        """Bet on p-values, one after another."""
+        for p in p_values:
+            self.rows += 1
+            entering = math.exp(-self.log_unit) / (self.rows * (self.rows + 1) * len(BETS))
+            tilt, bend = 2 * p - 1, 6 * p * p - 6 * p + 1
+            self.stakes = [
+                (stake + entering) * (1 + a * tilt + b * bend) for stake, (a, b) in zip(self.stakes, BETS, strict=True)
+            ]
+            largest = max(self.stakes)
+            if largest > LARGE:
+                self.stakes = [stake / largest for stake in self.stakes]
+                self.log_unit += math.log(largest)
+
+    @property
+    def log_capital(self) -> float:
+        """Natural logarithm of the capital: what is staked, and what is kept back for later bets."""
+        kept = math.exp(-self.log_unit) / (self.rows + 1)
+        return math.log(kept + sum(self.stakes)) + self.log_unit

@@ -1,0 +1,96 @@
+"""Rows to pick on the page: from a file, or, where the model knows them, from the outputs that ship with vicinal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vicinal.datasets import load_cifar100_resnet18
+from vicinal.errors import Incompatible, VicinalError
+from vicinal.fingerprints import row_marks
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
+from vicinal.predictor import SetPredictor
+from vicinal.service.batching import AnyPredictor
+from vicinal.tables.opening import open_table
+from vicinal.tables.rows import TARGETS, recognized
+
+MOST = 200
+"""Rows that can be picked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Rows, with their truth where it is known."""
+
+    outputs: ModelOutputs | None
+    truths: Sequence[str | float] | None
+    source: str
+
+    def __len__(self) -> int:
+        return 0 if self.outputs is None else len(self.outputs)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return number, truth and what the model said first of each row."""
+        return [{"row": row, "truth": None if self.truths is None else self.truths[row]} for row in range(len(self))]
+
+    def row(self, number: int) -> dict[str, Any]:
+        """Return one row as a request's body has it."""
+        assert self.outputs is not None  # noqa: S101  it has rows
+        return as_body(self.outputs[number : number + 1])
+
+
+def as_body(outputs: ModelOutputs) -> dict[str, Any]:
+    """Return outputs as the JSON of a request."""
+    names: tuple[str, ...] = ("representations", "row_ids", "uniforms")
+    if isinstance(outputs, ClassificationOutputs):
+        names += ("logits", "probabilities")
+    elif isinstance(outputs, RegressionOutputs):
+        names += ("predictions", "scales", "lower", "upper")
+    columns = {name: getattr(outputs, name) for name in names}
+    return {name: column.tolist() for name, column in columns.items() if column is not None}
+
+
+def from_file(path: str, predictor: AnyPredictor) -> Examples:
+    """Return the first rows of a file; the predictor must be able to answer them."""
+    table = open_table([path])
+    rows = recognized(table, truth=any(name in table.columns for name in TARGETS))
+    found = next(rows.each(lambda _, outputs, targets: (outputs, targets), MOST))
+    outputs, targets = found
+    predictor.predict(outputs[:1])  # type: ignore[arg-type]  # it refuses what it cannot answer
+    return Examples(outputs, None if targets is None else _words(predictor, targets.tolist()), path)
+
+
+def bundled(predictor: AnyPredictor) -> Examples:
+    """Return rows that ship with vicinal and are new to the predictor; none where they are not of its kind."""
+    nothing = Examples(None, None, "")
+    if not isinstance(predictor, SetPredictor) or predictor.class_names is None:
+        return nothing
+    data = load_cifar100_resnet18()
+    if data.outputs.class_names != predictor.class_names:
+        return nothing
+    try:
+        predictor.predict(data.outputs[:1])
+    except VicinalError:
+        return nothing
+    known = [predictor.seen, None if predictor.tuning is None else predictor.tuning.seen]
+    marks = row_marks(data.outputs)
+    new = ~np.any([np.isin(marks, seen) for seen in known if seen is not None], axis=0) & np.ones(len(marks), np.bool_)
+    chosen = np.flatnonzero(new)[:MOST]
+    if not len(chosen):
+        return nothing
+    some = data[chosen]
+    return Examples(some.outputs, _words(predictor, some.labels.tolist()), "CIFAR-100, ResNet-18")
+
+
+def _words(predictor: AnyPredictor, targets: list[Any]) -> list[str | float]:
+    """Return truths as feedback takes them: names where there are any."""
+    if not isinstance(predictor, SetPredictor):
+        return [float(target) for target in targets]
+    names = predictor.class_names
+    if any(isinstance(target, int) and not 0 <= target < predictor.n_classes for target in targets):
+        msg = f"labels of examples must be classes of the model, 0 to {predictor.n_classes - 1} or their names."
+        raise Incompatible(msg)
+    return [names[target] if names is not None and isinstance(target, int) else target for target in targets]

@@ -1,0 +1,60 @@
+"""From answers to the body of a reply: JSON, or by `Accept` a .npz archive or an Arrow stream."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vicinal.predicting.answers import Answers
+from vicinal.predicting.columns import named
+from vicinal.predicting.sinks import Npz, as_arrow, plain
+from vicinal.service.batching import Regions
+from vicinal.service.bodies import ARROW, JSON, NPZ
+
+
+def answers_of(ids: list[str], regions: Regions) -> Answers:
+    """Return sets or intervals with the ids by which their truth is told."""
+    return Answers(np.array(ids), regions, None, None)
+
+
+def as_json(value: object) -> bytes:
+    """Return a value as the JSON of a reply."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _json(answers: Answers, about: dict[str, Any]) -> bytes:
+    columns = {name: plain(column) for name, column in named(answers).items()}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return as_json({"answers": rows, **about})
+
+
+def _npz(answers: Answers, about: dict[str, Any]) -> bytes:
+    with io.BytesIO() as file:
+        Npz().write(answers, file, about=np.array(json.dumps(about)))
+        return file.getvalue()
+
+
+def _arrow(answers: Answers, about: dict[str, Any]) -> bytes:
+    import pyarrow as pa
+
+    table = pa.table({name: as_arrow(column) for name, column in named(answers).items()})
+    table = table.replace_schema_metadata({b"vicinal": json.dumps(about).encode()})
+    with io.BytesIO() as file:
+        with pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+        return file.getvalue()
+
+
+FORMATS: dict[str, Callable[[Answers, dict[str, Any]], bytes]] = {JSON: _json, NPZ: _npz, ARROW: _arrow}
+"""Kinds of replies, and who writes them."""
+
+
+def reply(answers: Answers, about: dict[str, Any], accept: str) -> tuple[bytes, str]:
+    """Return the body of a reply and its kind: the first that `Accept` names and is known, else JSON."""
+    wanted = (part.partition(";")[0].strip().lower() for part in accept.split(","))
+    kind = next((name for name in wanted if name in FORMATS), JSON)
+    return FORMATS[kind](answers, about), kind

@@ -1,0 +1,64 @@
+"""A made row that a predictor can answer: to compile what answers need, and to show what requests look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vicinal._arrays import Floats
+from vicinal.errors import VicinalError
+from vicinal.maps import Affine, Chained, Identity, RepresentationMap, Rounded, UnitLength
+from vicinal.outputs import ModelOutputs
+from vicinal.predictor import SetPredictor
+from vicinal.remembered import Remembered
+from vicinal.reporting.explorer import voting
+from vicinal.service.batching import AnyPredictor
+
+
+def sample(predictor: AnyPredictor) -> ModelOutputs | None:
+    """Return one row that the predictor answers; None where its representations cannot be guessed."""
+    width = input_width(predictor)
+    if width is None:
+        return None
+    near = np.round(np.sin(np.arange(width)), 3).astype(np.float64)[None] if width else None
+    for outputs in _candidates(predictor, near):
+        try:
+            predictor.predict(outputs)  # type: ignore[arg-type]
+        except VicinalError:
+            continue
+        return outputs
+    return None
+
+
+def _candidates(predictor: AnyPredictor, near: Floats | None) -> Iterator[ModelOutputs]:
+    if isinstance(predictor, SetPredictor):
+        yield ModelOutputs.from_logits(np.round(4 * np.cos(np.arange(predictor.n_classes)), 2)[None], near)
+        return
+    yield ModelOutputs.from_quantiles([1.0], [2.0], near)
+    yield ModelOutputs.from_predictions([1.5], near)
+    yield ModelOutputs.from_predictions([1.5], near, scales=[0.5])
+
+
+def input_width(predictor: AnyPredictor) -> int | None:
+    """Return how many columns representations must have, 0 where none are read; None where a map hides it."""
+    if predictor.calibration.width:
+        return _before(predictor.representation, predictor.calibration.width)
+    if not predictor.scores_read_representations:
+        return 0
+    model = voting(predictor)
+    if model is None:
+        return None
+    remembered: Remembered = model.remembered
+    return _before(remembered.representation, remembered.reference.width)
+
+
+def _before(mapping: RepresentationMap | None, width: int | None) -> int | None:
+    """Return how many columns a map reads that makes so many."""
+    if isinstance(mapping, Chained):
+        for part in reversed(mapping.parts):
+            width = _before(part, width)
+        return width
+    if isinstance(mapping, Affine):
+        return len(mapping.shift)
+    return width if mapping is None or isinstance(mapping, (Identity, UnitLength, Rounded)) else None

@@ -1,0 +1,64 @@
+"""How a service is run: where it listens, what it lets in, what it remembers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from vicinal._arrays import positive, whole_number
+from vicinal._memory import megabytes
+from vicinal.errors import InvalidLevel
+
+TOKEN = "VICINAL_TOKEN"  # noqa: S105  the name of a variable
+"""The environment variable with the bearer token that requests must show; it is never an option, which others see."""
+
+SHORTEST_TOKEN = 16
+LAST_PORT = 65535
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service is run; every limit is a number that can be said.
+
+    Examples
+    --------
+    >>> Settings(max_rows=100).max_rows
+    100
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    max_body: float | str = "32 MB"  # of a request, packed or unpacked
+    max_rows: int = 10_000  # of a request
+    concurrency: int = 64  # requests that are worked on at a time; more are told to come back
+    timeout: float = 30.0  # seconds for a request to arrive, for its answer to be fetched, and for the last at the end
+    remember: int = 10_000  # answers for which the truth may come
+    journal: Path | None = None  # where answers and truths are written, to go on after a restart
+
+    def __post_init__(self) -> None:
+        whole_number("port", self.port, least=0, most=LAST_PORT)
+        whole_number("max_rows", self.max_rows, least=1)
+        whole_number("concurrency", self.concurrency, least=1)
+        whole_number("remember", self.remember, least=1)
+        positive("timeout", self.timeout)
+        megabytes("max_body", self.max_body)
+        if self.token is not None and (len(self.token) < SHORTEST_TOKEN or not self.token.isprintable()):
+            said = "" if not self.token else f"{len(self.token)} characters"
+            raise InvalidLevel(TOKEN, said, f"a text of at least {SHORTEST_TOKEN} characters, or not set")
+
+    @property
+    def body_bytes(self) -> int:
+        """Bytes that a request may have."""
+        return int(megabytes("max_body", self.max_body) * 1e6)
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can ask."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def token_from_environment() -> str | None:
+    """Return the token that requests must show, None where none is set."""
+    return os.environ.get(TOKEN)

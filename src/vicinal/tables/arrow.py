@@ -1,0 +1,135 @@
+"""Columns as Arrow keeps them, whatever the file: a list of numbers in each row, or one column for each number."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal.errors import InvalidFile
+from vicinal.tables.base import Table
+from vicinal.tables.files import as_texts, one_line
+
+PART = re.compile(r"(.+)_(0|[1-9][0-9]{0,5})")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowColumns(Table):
+    """Columns under an Arrow schema; `logits_0`, `logits_1`, ... are one column `logits`."""
+
+    schema: Any  # pyarrow.Schema
+    wide: Mapping[str, tuple[str, ...]]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns; those of the parts of a wide column are left out."""
+        parts = {part for names in self.wide.values() for part in names}
+        return (*(name for name in dict.fromkeys(self.schema.names) if name not in parts), *self.wide)
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """The JSON list of strings that the metadata of the schema has under class_names."""
+        text = (self.schema.metadata or {}).get(b"class_names")
+        if text is None:
+            return None
+        try:
+            names = json.loads(text)
+        except (ValueError, RecursionError):
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            msg = f"{self.name}: class_names in its metadata must be a JSON list of strings; got {text[:40]!r}."
+            raise InvalidFile(msg)
+        return [str(name) for name in as_texts(names, lambda row: f"{self.name}: class_names, number {row},")]
+
+    def check_types(self, columns: Sequence[str]) -> None:
+        """Refuse columns that hold something else than numbers, text or lists of numbers."""
+        for name in columns:
+            for part in self.wide.get(name, (name,)):
+                self._check_type(part, wide=name in self.wide)
+
+    def _check_type(self, name: str, *, wide: bool) -> None:
+        if self.schema.names.count(name) > 1:
+            msg = f"{self.name} has the column {name!r} twice. Write it again."
+            raise InvalidFile(msg)
+        kind = self.schema.field(name).type
+        if not _is_column(kind, wide=wide):
+            expected = "numbers" if wide else "numbers, text or lists of numbers, each with at least one"
+            msg = f"{self.name}: {name!r} must hold {expected}; got {one_line(kind)}. Cast that column."
+            raise InvalidFile(msg)
+
+    def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> NDArray[Any]:
+        """Return one column of a batch, (rows,) or (rows, width); `first` is the number of its first row."""
+        if name in self.wide:
+            parts = [self._scalars(batch.column(part), part, first) for part in self.wide[name]]
+            return np.stack(parts, axis=1, dtype=np.result_type(*parts), casting="unsafe")
+        array = batch.column(name)
+        return self._lists(array, name, first, widths) if _is_list(array.type) else self._scalars(array, name, first)
+
+    def _scalars(self, array: Any, name: str, first: int) -> NDArray[Any]:
+        from pyarrow import types
+
+        self._check_nulls(array, name, first, 1)
+        if types.is_dictionary(array.type):
+            # The values are checked before they are repeated: a few long texts could fill all memory.
+            known = self._scalars(array.dictionary, name, first)
+            return np.asarray(known[array.indices.to_numpy(zero_copy_only=False)])
+        values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        if values.dtype != object:
+            return values
+        return as_texts(values.tolist(), lambda row: f"{self.name}: {name!r}, row {first + row},")
+
+    def _lists(self, array: Any, name: str, first: int, widths: dict[str, int]) -> NDArray[Any]:
+        self._check_nulls(array, name, first, 1)
+        lengths = np.asarray(array.value_lengths().to_numpy(zero_copy_only=False))
+        width = widths.setdefault(name, int(lengths[0]))
+        odd = np.flatnonzero((lengths != width) | (lengths == 0))
+        if len(odd):
+            msg = (
+                f"{self.name}: {name!r} must hold equally long lists of numbers; row {first + int(odd[0])} has "
+                f"{lengths[odd[0]]}, the first row {width}."
+            )
+            raise InvalidFile(msg)
+        flat = array.flatten()
+        self._check_nulls(flat, name, first, width)
+        return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(array), width)
+
+    def _check_nulls(self, array: Any, name: str, first: int, width: int) -> None:
+        if array.null_count:
+            row = first + int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0]) // width
+            msg = f"{self.name}: {name!r} must not hold nulls; row {row} does. Remove or fill that row."
+            raise InvalidFile(msg)
+
+
+def wide_columns(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the columns that come as one for each number, name_0, name_1, ..., by their common name."""
+    numbered: dict[str, set[int]] = {}
+    for name in names:
+        if match := PART.fullmatch(name):
+            numbered.setdefault(match[1], set()).add(int(match[2]))
+    return {
+        stem: tuple(f"{stem}_{number}" for number in range(len(numbers)))
+        for stem, numbers in numbered.items()
+        if stem not in names and numbers == set(range(len(numbers)))
+    }
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_column(kind: Any, *, wide: bool) -> bool:
+    from pyarrow import types
+
+    element = kind if wide or not (_is_list(kind) or types.is_dictionary(kind)) else kind.value_type
+    if types.is_integer(element) or types.is_floating(element):
+        return True
+    return not (wide or _is_list(kind)) and bool(
+        types.is_boolean(element) or types.is_string(element) or types.is_large_string(element)
+    )
