@@ -132,7 +132,7 @@ def main() -> None:
     rows = bodies(made(64, 2)[0])
     service, nothing = given.ports
     command = [sys.executable, "-m", "vicinal", "serve", str(folder / "model.vicinal"), "--port", str(service)]
-    with open(os.devnull, "w") as quiet:
+    with Path(os.devnull).open("w") as quiet:
         servers = [
             subprocess.Popen(command, stderr=quiet),
             subprocess.Popen([sys.executable, "-c", NOTHING, str(nothing)], stderr=quiet),

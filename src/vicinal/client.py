@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -86,6 +87,7 @@ class Client:
         self.url, self.timeout = url, timeout
         self._token, self._parts, self._own = token, parts, threading.local()
         self._word: str | None = None  # what truths are called there
+        self._open: list[HTTPConnection] = []  # of all threads
 
     def predict(self, outputs: ModelOutputs, coverage: Coverage | None = None) -> Answer:
         """Return the sets or intervals of rows, with the ids by which their truth is told."""
@@ -130,11 +132,21 @@ class Client:
             return False
         return True
 
+    def wait(self, seconds: float = 60.0) -> Self:
+        """Wait until the service is ready; `ServiceUnreachable` where it is not in time."""
+        end = time.monotonic() + seconds
+        while not self.ready():
+            if time.monotonic() > end:
+                msg = f"{self.url} was not ready within {seconds:g} seconds. Is vicinal serve running?"
+                raise ServiceUnreachable(msg)
+            time.sleep(0.1)
+        return self
+
     def close(self) -> None:
-        """Close this thread's connection."""
-        connection = getattr(self._own, "connection", None)
-        if connection is not None:
-            connection.close()
+        """Close the connections of all threads; the next request opens one again."""
+        while self._open:
+            self._open.pop().close()
+        self._own = threading.local()
 
     def __enter__(self) -> Self:
         return self
@@ -177,6 +189,7 @@ class Client:
         kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         connection: HTTPConnection = kind(self._parts.hostname or "", self._parts.port, timeout=self.timeout)
         self._own.connection = connection
+        self._open.append(connection)
         return connection
 
 

@@ -15,8 +15,8 @@ import pytest
 
 import vicinal as vc
 from tests.instances import regression_rows
-from vicinal.cli import main
 from vicinal._words import PHRASES
+from vicinal.cli import main
 
 pa = pytest.importorskip("pyarrow", reason="the command line reads and writes parquet files")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -22,14 +22,14 @@ with needs("rich", "cli"):
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report and the figures.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the report, the model and the figures.")] = Path("demo"),
     coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
     seed: Annotated[int, typer.Option(help="How the rows are cut into parts.")] = 0,
     splits: Annotated[int, typer.Option(help="How often they are cut; the table shows the mean.")] = 1,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, for machines.")] = False,
 ) -> None:
-    """Tune and compare methods on 4,000 real CIFAR-100 outputs: a table, a report to open, and figures.
+    """Tune and compare methods on 4,000 real CIFAR-100 outputs: a table, a report to open, a model to serve, and figures.
 
     Example: vicinal demo --coverage 0.95 --out my-demo
     """
@@ -46,8 +46,9 @@ def demo(
         result = run_demo(coverage, seed, splits, advance)
         bar.update(task, description="report", total=None)
         page, pictures = _written(result, out)
+        model = result.tuned[EVEN].predictor.save(out / "model.vicinal").path
     if as_json:
-        echo_json(_as_json(result, page, pictures))
+        echo_json({**_as_json(result, page, pictures), "model": str(model)})
         return
     console = Console()
     console.print(_table(result, coverage))
@@ -60,6 +61,7 @@ def demo(
         console.print(f"{name}: {tuned.tuning.winner.name} ({tuned.tuning.objective}).")
     for picture in pictures:
         typer.echo(f"figure: {picture}")
+    typer.echo(f"model:  {model} (ask it: vicinal serve {model})")
     typer.echo(f"report: {page} (open it in a browser)")
 
 

@@ -79,7 +79,7 @@ class DriftMonitor:
     >>> monitor.observe(data.outputs[1000:1300], data.labels[1000:1300]).alarm is None
     True
     >>> monitor.observe(data.outputs[1300:1600], (data.labels[1300:1600] + 1) % 100).alarm
-    357
+    329
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def render(data: Mapping[str, object]) -> str:
         "style": _text("page.css"),
         "data": embedded(data),
         "plotly": str(get_plotlyjs()).replace("</script", r"<\/script"),
-        "script": _text("page.js"),
+        "script": f"{_text('shared.js')}\n{_text('page.js')}",
     }
     # one pass, so that a slot's name inside the data or a script stays what it is
     return SLOT.sub(lambda match: parts[match[1]], _text("page.html"))

@@ -24,11 +24,13 @@ LARGE = 1 << 17
 """Bytes of a body from which it is read on a thread of its own."""
 
 PAGE = {
-    "/": ("page.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/": ("vicinal.service", "page.html", "text/html; charset=utf-8"),
+    "/page.css": ("vicinal.service", "page.css", "text/css; charset=utf-8"),
+    "/page.js": ("vicinal.service", "page.js", "text/javascript; charset=utf-8"),
+    "/shared.css": ("vicinal.reporting", "page.css", "text/css; charset=utf-8"),
+    "/shared.js": ("vicinal.reporting", "shared.js", "text/javascript; charset=utf-8"),
 }
-"""Files of the page, and what they are."""
+"""Files of the page, where they lie, and what they are."""
 
 
 def create_app(service: Service) -> FastAPI:
@@ -49,6 +51,7 @@ def create_app(service: Service) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # both would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
     )
     app.add_middleware(Gate, settings=service.settings, counts=service.counts)
     _add_work(app, service)
@@ -143,9 +146,7 @@ def _add_looks(app: FastAPI, service: Service) -> None:
 
 
 def _add_page(app: FastAPI) -> None:
-    shared = files("vicinal.reporting").joinpath("page.css").read_bytes()
-    found = {path: (files("vicinal.service").joinpath(name).read_bytes(), kind) for path, (name, kind) in PAGE.items()}
-    found["/shared.css"] = (shared, "text/css; charset=utf-8")
+    found = {path: (files(home).joinpath(name).read_bytes(), kind) for path, (home, name, kind) in PAGE.items()}
 
     def route(path: str, body: bytes, kind: str) -> None:
         @app.get(path, include_in_schema=False)

@@ -26,7 +26,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN = ("/", "/page.css", "/page.js", "/shared.css", "/healthz", "/readyz")
+OPEN = ("/", "/page.css", "/page.js", "/shared.css", "/shared.js", "/healthz", "/readyz")
 """What is seen without a token: it holds no data."""
 
 WORK = ("/predict", "/explain", "/feedback")

@@ -1,0 +1,68 @@
+"""A service in a process of its own, as its users run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import vicinal as vc
+
+
+class Running:
+    """`vicinal serve` on a free port; what it writes is kept."""
+
+    def __init__(self, model, *options, environment=None):
+        command = [sys.executable, "-m", "vicinal", "serve", str(model), "--port", "0", *map(str, options)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, **(environment or {})})
+        self.lines: list[str] = []
+        first = self.process.stderr.readline().decode()
+        found = re.search(r"http://\S+", first)
+        if found is None:
+            rest = self.process.stderr.read().decode()
+            self.process.wait()
+            self.process.stderr.close()
+            raise RuntimeError(first + rest)
+        self.url = found[0]
+        self.port = int(self.url.rsplit(":", 1)[1])
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line.decode())
+
+    def wait_ready(self, seconds=120, token=None):
+        return vc.Client(self.url, token=token).wait(seconds)
+
+    @property
+    def resident(self):
+        """Bytes in memory."""
+        import psutil
+
+        return psutil.Process(self.process.pid).memory_info().rss
+
+    def events(self):
+        return [json.loads(line) for line in self.lines if line.startswith("{")]
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        code = self.process.wait(60)
+        self._reader.join(10)
+        self.process.stderr.close()
+        return code
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
