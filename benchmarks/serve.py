@@ -153,8 +153,8 @@ def main() -> None:
             server.wait()
     lines = [
         f"Single rows of {CLASSES:,} classes and {WIDTH} dimensions against {ROWS:,} calibration rows (Exact, k = 200,",
-        f"NeverEmpty(RAPS)); {given.rounds} rounds of {given.seconds:g} s for each line, the two servers in turn; client",
-        "and servers on one machine. `nothing` is a FastAPI route that is sent the same body and returns `{}`.",
+        f"NeverEmpty(RAPS)); {given.rounds} rounds of {given.seconds:g} s for each line, the servers in turn;",
+        "client and servers on one machine. `nothing` is a FastAPI route that is sent the same body and returns `{}`.",
         "",
         *table,
     ]

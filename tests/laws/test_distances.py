@@ -122,3 +122,28 @@ def test_the_nearest_columns_are_those_of_a_sort(count):
     nearest_columns(panel, count, 0, 11, found)
     order = np.argsort(slow.squared_distances(table[:11], table), axis=1, kind="stable")
     np.testing.assert_array_equal(found, np.sort(order[:, :count], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("n", "width", "dtype"), [(3000, 100, np.float32), (700, 512, np.float32), (3000, 100, np.float64)]
+)
+def test_a_few_queries_have_the_distances_of_many(n, width, dtype):
+    table = rows(width, dtype, n)
+    reference = Reference.of(table, np.arange(n))
+    queries = rows(width, dtype, 300, seed=1)
+    together = distances(vc.ExactSearch(), reference, queries)
+    for few in (1, 2, 3, 4, 5, 8, 15, 16, 17):
+        np.testing.assert_array_equal(
+            distances(vc.ExactSearch(), reference, queries[7 : 7 + few]), together[7 : 7 + few]
+        )
+
+
+def test_where_a_few_would_have_other_bits_they_fill_a_tile(monkeypatch):
+    table = rows(100, np.float32, 3000)
+    monkeypatch.setattr(
+        Reference, "_few_products", lambda self, queries: np.nextafter(queries @ self.rows.T, np.float32(9))
+    )
+    reference = Reference.of(table, np.arange(3000))
+    assert not reference.few_agree
+    found = distances(vc.ExactSearch(), reference, table[:2])
+    np.testing.assert_array_equal(found, distances(vc.ExactSearch(), reference, table[:40])[:2])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +112,16 @@ def parquet_wide(folder: Path, data) -> list[str]:
     return [str(folder / "x.pq")]
 
 
+def arrow(kind: str, opened: Callable[..., Any]) -> Callable[[Path, dict[str, np.ndarray]], list[str]]:
+    def write(folder: Path, data) -> list[str]:
+        table = pa.table({name: as_arrow(column, kind) for name, column in data.items()})
+        with pa.OSFile(str(folder / "x.arrow"), "wb") as file, opened(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=5)
+        return [str(folder / "x.arrow")]
+
+    return write
+
+
 def lines(folder: Path, data) -> list[str]:
     write_lines(folder / "x.jsonl", data)
     return [str(folder / "x.jsonl")]
@@ -127,6 +138,8 @@ FORMATS = {
     "parquet large lists, small groups": parquet("large", 3),
     "parquet fixed lists, groups": parquet("fixed", 7),
     "parquet wide": parquet_wide,
+    "arrow stream": arrow("list", pa.ipc.new_stream),
+    "arrow file, fixed lists": arrow("fixed", pa.ipc.new_file),
     "jsonl": lines,
 }
 

@@ -7,6 +7,7 @@ import doctest
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,9 @@ BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
-def test_examples_print_what_is_written(page, tmp_path, monkeypatch):
+def test_examples_print_what_is_written(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
+    request.addfinalizer(lambda: stopped(tmp_path / "service.pid"))
     names: dict[str, object] = {"__name__": "__example__"}
     for language, code, expected in BLOCK.findall(page.read_text()):
         if language == "sh":
@@ -33,6 +35,13 @@ def test_examples_print_what_is_written(page, tmp_path, monkeypatch):
         with contextlib.redirect_stdout(caught):
             exec(compile(code, page.name, "exec"), names)
         assert caught.getvalue().strip() == expected.strip()
+
+
+def stopped(pid):
+    """End a service that an example began and, having failed, did not end."""
+    if pid.exists():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 def shell(code):

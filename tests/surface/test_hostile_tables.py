@@ -518,3 +518,40 @@ def test_memory_of_a_million_rows(tmp_path, form):
     rows, size = growth(path)
     assert rows == 1_000_000
     assert size < 250e6
+
+
+def arrow_stream(tmp_path, **options):
+    ids = pa.array(["a", "b", "a", "c"]).dictionary_encode()
+    table = pa.table({"logits": [[1.0, 2.0]] * 4, "row_ids": ids})
+    path = tmp_path / "x.arrow"
+    how = pa.ipc.IpcWriteOptions(**options)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema, options=how) as writer:
+        writer.write_table(table, max_chunksize=2)
+    return path
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_compressed_arrow_is_refused(tmp_path, codec):
+    refused(lambda: open_table([str(arrow_stream(tmp_path, compression=codec))]), "without compression")
+
+
+def test_damaged_arrow_is_one_line(tmp_path):
+    path = arrow_stream(tmp_path)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    for number in range(400):
+        data = bytearray(whole)
+        for place in rng.integers(0, len(data), 1 + number % 4):
+            data[place] = int(rng.integers(0, 256))
+        path.write_bytes(data[: int(rng.integers(1, len(data)))] if number % 5 == 0 else data)
+        try:
+            open_table([str(path)]).whole(["logits", "row_ids"])
+        except InvalidFile as error:
+            assert "\n" not in str(error)  # noqa: PT017  it may also be read
+
+
+def test_a_long_text_in_a_dictionary_is_not_repeated(tmp_path):
+    ids = pa.DictionaryArray.from_arrays(np.zeros(100_000, np.int8), ["x" * 1_000_000])
+    table = pa.table({"row_ids": ids})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    refused(lambda: open_table([str(tmp_path / "x.arrow")]).whole(["row_ids"]), "at most 1000 characters")

@@ -29,7 +29,7 @@ def demo(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, for machines.")] = False,
 ) -> None:
-    """Tune and compare methods on 4,000 real CIFAR-100 outputs: a table, a report to open, a model to serve, and figures.
+    """Tune and compare methods on 4,000 real CIFAR-100 outputs: a table, a report, a model to serve, and figures.
 
     Example: vicinal demo --coverage 0.95 --out my-demo
     """
