@@ -7,6 +7,7 @@ import io
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -74,6 +75,12 @@ def service_of(path, examples=NOTHING, **settings):
     return Service(predictor, info, Settings(**settings), examples)
 
 
+def run(work):
+    """Run a coroutine on a thread of its own: a browser of other tests may have a loop on this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
 class Local:
     """A service asked without a port."""
 
@@ -86,7 +93,7 @@ class Local:
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                 return await client.request(method, path, **given)
 
-        return asyncio.run(go())
+        return run(go())
 
     def many(self, requests):
         """Ask all at once."""
@@ -96,7 +103,7 @@ class Local:
             async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client:
                 return await asyncio.gather(*(client.post("/predict", **one) for one in requests))
 
-        return asyncio.run(go())
+        return run(go())
 
 
 def as_json(outputs):
