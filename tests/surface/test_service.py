@@ -90,7 +90,7 @@ class Local:
     def __call__(self, method, path, **given):
         async def go():
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=True)
-            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 return await client.request(method, path, **given)
 
         return run(go())
@@ -100,7 +100,7 @@ class Local:
 
         async def go():
             transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
                 return await asyncio.gather(*(client.post("/predict", **one) for one in requests))
 
         return run(go())
@@ -395,6 +395,17 @@ def test_a_token_is_asked_for(models):
             stranger.model()
         with vc.Client(running.url, token=token) as client:
             assert client.predict(outputs[:1]).sets.sizes[0] >= 1
+
+
+def test_other_names_for_this_machine_are_refused(models):
+    path = models["sets"][0]
+    for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example"):
+        assert Local(service_of(path))("GET", "/model", headers={"host": host}).status_code == 421
+    for host in ("localhost:1", "127.0.0.1", "[::1]:8000", "[::1]", "LOCALHOST"):
+        assert Local(service_of(path))("GET", "/model", headers={"host": host}).status_code == 200
+    for settings in ({"host": "0.0.0.0"}, {"token": "a long enough secret"}):
+        reply = Local(service_of(path, **settings))("GET", "/healthz", headers={"host": "mine.example"})
+        assert reply.status_code == 200
 
 
 def test_too_many_at_a_time_are_told_to_come_back(models):

@@ -2,7 +2,7 @@
 
 Rows do not depend on their company, and one block of distances costs the same for one row as for several. Nothing
 waits for company: whoever is there when the worker is free goes along. Where a row takes less time than handing it to a
-thread, it is answered at once. Large requests have a worker of their own, so that single rows need not wait for them.
+thread, it is answered at once. Large requests have workers of their own, so that single rows need not wait for them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Job:
 
 
 class Batcher:
-    """Answers requests on two threads: one for single rows, several at a time, and one for large requests."""
+    """Answers requests on threads: one for single rows, several at a time, and two for large requests."""
 
     def __init__(self, predictor: AnyPredictor) -> None:
         rows, width = predictor.calibration.n_ranked, predictor.calibration.width or 1
@@ -66,7 +66,7 @@ class Batcher:
         self._waiting: deque[Job] = deque()
         self._busy = False
         self._few = ThreadPoolExecutor(1, "few")
-        self._many = ThreadPoolExecutor(1, "many")
+        self._many = ThreadPoolExecutor(2, "many")
 
     async def predict(self, predictor: AnyPredictor, outputs: ModelOutputs, seconds: float) -> Regions:
         """Return the answers for some rows; refuse where they would come too late."""

@@ -18,7 +18,7 @@ from vicinal.service.counting import Counts
 from vicinal.service.errors import Refused, refusal
 from vicinal.service.logs import LOGGER, log
 from vicinal.service.replies import as_json
-from vicinal.service.settings import Settings
+from vicinal.service.settings import Settings, is_local
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -111,6 +111,7 @@ class _Visit:
         """Answer, whatever happens."""
         entered = False
         try:
+            self._check_host()
             self._check_token()
             entered = self.gate.enter(self.path)
             body = b"" if self.read else await self._body()
@@ -127,6 +128,14 @@ class _Visit:
         finally:
             self.gate.leave(entered=entered, held=self.held)
             self._log()
+
+    def _check_host(self) -> None:
+        """Refuse a name that leads here by someone else's leave: a web page could ask through its visitor's browser."""
+        host = self.headers.get(b"host", b"").decode("latin-1").rsplit("@", 1)[-1]
+        name = host.rsplit(":", 1)[0].strip("[]") if not host.endswith("]") else host.strip("[]")
+        if self.gate.settings.local and self.gate.settings.token is None and host and not is_local(name):
+            msg = f"this service answers to localhost alone, not to {name[:100]!r}; set a token, or --host."
+            raise Refused(421, msg)
 
     def _check_token(self) -> None:
         token = self.gate.settings.token

@@ -20,7 +20,7 @@ from vicinal.errors import CannotWrite, VicinalError
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor import SetPredictor
 from vicinal.quantiles import Coverage, exact_coverage
-from vicinal.service.batching import AnyPredictor, Batcher
+from vicinal.service.batching import TOGETHER, AnyPredictor, Batcher
 from vicinal.service.bodies import Asked, check_keys, column, parsed_json
 from vicinal.service.counting import Counts
 from vicinal.service.errors import Refused
@@ -72,7 +72,12 @@ class Service:
         ids = self._ids(asked.outputs)
         self._remember(ids, asked.outputs, regions, about["coverage"])
         self.counts.answered(regions, len(self.ledger))
-        return reply(answers_of(ids, regions), about, accept)
+        answers = answers_of(ids, regions)
+        return (
+            await self.batcher.run(reply, answers, about, accept)
+            if len(ids) > TOGETHER
+            else reply(answers, about, accept)
+        )
 
     async def explain(self, asked: Asked) -> dict[str, Any]:
         """Return why one row's answer is what it is."""
@@ -89,7 +94,8 @@ class Service:
             if not found.ids:
                 msg = f"no answer with the row_id {ids[0]!r} is remembered; the last {self.settings.remember} are."
                 raise Refused(404, msg)
-            chosen = targets[[ids.index(row_id) for row_id in found.ids]]
+            first = {row_id: place for place, row_id in reversed(list(enumerate(ids)))}  # a truth counts once
+            chosen = targets[[first[row_id] for row_id in found.ids]]
             scored = await self.batcher.run(self.ledger.scored, found.places, chosen)
             try:
                 drift = self.ledger.tell(found.ids, *scored)

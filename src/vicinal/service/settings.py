@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from vicinal._arrays import positive, whole_number
@@ -56,7 +57,23 @@ class Settings:
     @property
     def local(self) -> bool:
         """Whether only this machine can ask."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_local(self.host)
+
+
+def is_local(host: str) -> bool:
+    """Return whether a name or an address is that of this machine, for itself alone.
+
+    Examples
+    --------
+    >>> is_local("127.0.0.1"), is_local("localhost"), is_local("127.0.0.1.example.org")
+    (True, True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def token_from_environment() -> str | None:
