@@ -1,32 +1,38 @@
 """Asks a service that `vicinal serve` runs: the same calls as a predictor's, the same answers, to the bit.
 
-It needs numpy and the standard library. Rows travel as .npz archives, so that float32 stays float32.
+It speaks HTTP by the standard library alone. Rows travel as .npz archives, so that float32 stays float32.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import threading
+import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vicinal._arrays import positive, whole_number
 from vicinal.drift import Drift
-from vicinal.errors import Incompatible, InvalidLevel, ServiceRefused, ServiceUnreachable
+from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ServiceRefused, ServiceUnreachable
 from vicinal.outputs import ModelOutputs
+from vicinal.predictor import check_outputs
 from vicinal.quantiles import Coverage, exact_coverage
 from vicinal.regions import PredictionIntervals, PredictionSets
 
 NPZ = "application/x-npz"
 JSON = "application/json"
+TOKEN = "VICINAL_TOKEN"  # noqa: S105  the name of a variable
+"""The environment variable with the bearer token that requests must show; it is never an option, which others see."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +71,18 @@ class Feedback:
     repeated: list[str]
     drift: Drift
 
+    def __str__(self) -> str:
+        others = "".join(
+            f", {len(ids)} {word}" for ids, word in ((self.unknown, "unknown"), (self.repeated, "told before")) if ids
+        )
+        return f"{self.accepted} taken in{others}. {self.drift}"
+
 
 class Client:
-    """Asks one service; each thread keeps a connection of its own.
+    """Asks one service; threads may share it, and connections are kept for the next request.
 
-    `token` is what the service's environment has as VICINAL_TOKEN. A service that cannot be reached raises
-    `ServiceUnreachable`, one that refuses `ServiceRefused`, with its status and its sentence.
+    `token` is what the service's environment has as VICINAL_TOKEN; by default, what this one has. A service that cannot
+    be reached raises `ServiceUnreachable`, one that refuses `ServiceRefused`, with its status and its sentence.
 
     Examples
     --------
@@ -81,16 +93,24 @@ class Client:
     """
 
     def __init__(self, url: str = "http://127.0.0.1:8000", *, token: str | None = None, timeout: float = 60.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidLevel("url", url, "such as http://127.0.0.1:8000")
-        self.url, self.timeout = url, timeout
-        self._token, self._parts, self._own = token, parts, threading.local()
+        self.url, self.timeout = url, positive("timeout", timeout)
+        self._token = os.environ.get(TOKEN) if token is None else token
+        self._parts = _split(url)
         self._word: str | None = None  # what truths are called there
-        self._open: list[HTTPConnection] = []  # of all threads
+        self._idle: list[HTTPConnection] = []  # for whoever asks next
+        if self._token is not None and not re.fullmatch("[!-~]+", self._token):
+            msg = "token must be visible ASCII characters, without spaces and without the word Bearer."
+            raise InvalidValue(msg)
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(Client, token=self._token, timeout=self.timeout), (self.url,)
 
     def predict(self, outputs: ModelOutputs, coverage: Coverage | None = None) -> Answer:
         """Return the sets or intervals of rows, with the ids by which their truth is told."""
+        check_outputs(outputs)
         body = self._ask("POST", _path("/predict", coverage=coverage), _packed(outputs), NPZ, accept=NPZ)
         with np.load(io.BytesIO(body), allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
@@ -105,14 +125,16 @@ class Client:
 
     def explain(self, outputs: ModelOutputs, row: int = 0, coverage: Coverage | None = None) -> dict[str, Any]:
         """Return why the answer for one row is what it is, as the service's /explain says it."""
-        path = _path("/explain", coverage=coverage)
-        return self._json("POST", path, _packed(outputs[row : row + 1]), NPZ)
+        check_outputs(outputs)
+        number = whole_number("row", row, least=0, most=len(outputs) - 1)
+        return self._json("POST", _path("/explain", coverage=coverage), _packed(outputs[number : number + 1]), NPZ)
 
     def feedback(self, row_ids: Sequence[str | int], targets: ArrayLike) -> Feedback:
         """Tell the truth of rows that were answered: labels, as numbers or names, or values."""
         if self._word is None:
             self._word = "labels" if self.model()["kind"] == "sets" else "targets"
         body = json.dumps({"row_ids": list(row_ids), self._word: np.asarray(targets).tolist()}).encode()
+        self.close()  # so that it goes once: a kept connection may be closed, and sent again a truth would be known
         found = self._json("POST", "/feedback", body, JSON)
         return Feedback(found["accepted"], found["unknown"], found["repeated"], _drift(found["drift"]))
 
@@ -143,10 +165,9 @@ class Client:
         return self
 
     def close(self) -> None:
-        """Close the connections of all threads; the next request opens one again."""
-        while self._open:
-            self._open.pop().close()
-        self._own = threading.local()
+        """Close the connections; the next request opens one again."""
+        while self._idle:
+            self._idle.pop().close()
 
     def __enter__(self) -> Self:
         return self
@@ -171,26 +192,40 @@ class Client:
 
     def _sent(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         """Return status and body of a reply; once more where a kept connection turns out to be closed."""
-        for kept in (getattr(self._own, "connection", None), None):
-            connection = self._connected() if kept is None else kept
+        while True:
+            kept = bool(self._idle)
+            connection = self._idle.pop() if kept else self._connected()
             try:
                 connection.request(method, path, body, headers)
                 reply = connection.getresponse()
-                return reply.status, reply.read()
+                found = reply.status, reply.read()
             except (OSError, HTTPException) as error:
                 connection.close()
-                self._own.connection = None
-                if kept is None or isinstance(error, TimeoutError):
-                    msg = f"cannot reach {self.url}: {str(error) or type(error).__name__}. Is vicinal serve running?"
-                    raise ServiceUnreachable(msg) from error
-        raise AssertionError  # the loop returns or raises
+                if kept and not isinstance(error, TimeoutError):
+                    continue
+                msg = f"cannot reach {self.url}: {str(error) or type(error).__name__}. Is vicinal serve running?"
+                raise ServiceUnreachable(msg) from error
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
+            return found
 
     def _connected(self) -> HTTPConnection:
         kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
-        connection: HTTPConnection = kind(self._parts.hostname or "", self._parts.port, timeout=self.timeout)
-        self._own.connection = connection
-        self._open.append(connection)
-        return connection
+        return kind(self._parts.hostname or "", self._parts.port, timeout=self.timeout)
+
+
+def _split(url: str) -> SplitResult:
+    """Return the parts of an address; refuse what is none."""
+    try:
+        parts = urlsplit(url)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        right = False
+    if not right:
+        raise InvalidLevel("url", url, "such as http://127.0.0.1:8000")
+    return parts
 
 
 def _path(path: str, *, coverage: Coverage | None) -> str:

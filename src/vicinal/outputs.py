@@ -229,6 +229,12 @@ def as_regression(outputs: ModelOutputs) -> RegressionOutputs:
     return outputs
 
 
+def looks_like_probabilities(logits: Reals) -> bool:
+    """Return whether logits look as if a softmax had been taken already, by the first rows."""
+    first = logits[:1000]
+    return bool(first.min() >= 0 and np.allclose(first.sum(axis=1, dtype=np.float64), 1, atol=1e-3))
+
+
 def stacked(parts: Sequence[ModelOutputs]) -> ModelOutputs:
     """Return the rows of several outputs of one kind, one after another; the first says the names of the classes.
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vicinal as vc
-from vicinal.drift import martingale as bets
 from vicinal.drift import monitor as watching
 from vicinal.drift.martingale import BETS, Martingale
 from vicinal.drift.ranking import Ranking
@@ -42,21 +41,19 @@ def test_capital_is_that_of_a_bet_begun_at_every_row(ps):
     assert found.log_capital == pytest.approx(math.log(capital), abs=1e-9)
 
 
-def test_a_long_winning_run_does_not_overflow(monkeypatch):
-    long = Martingale()
-    long.update(0.001 for _ in range(20_000))
-    assert 10_000 < long.log_capital < 20_000 * math.log(2)
-    short = Martingale()
-    short.update(0.001 for _ in range(100))
-    monkeypatch.setattr(bets, "LARGE", 2.0)  # scaled down at nearly every row
-    scaled = Martingale()
-    scaled.update(0.001 for _ in range(100))
-    assert scaled.log_capital == pytest.approx(short.log_capital)
+def test_no_run_is_too_long():
+    one = Martingale()
+    one.update(0.001 for _ in range(20_000))
+    assert 10_000 < one.log_capital < 20_000 * math.log(2)
+    one.update((7 * t % 10 + 0.5) / 10 for t in range(60_000))  # back to normal: what was won is lost, and it goes on
+    assert -math.log(80_002) < one.log_capital < 10_000
+    one.update(0.001 for _ in range(200))
+    assert math.isfinite(one.log_capital)
 
 
 @given(SCORES, SCORES)
 def test_p_values_are_places_among_all_before(calibrated, stream):
-    found = Ranking(np.array(calibrated)).p_values(np.array(stream), seed=3)
+    found = Ranking(np.array(calibrated)).p_values(np.array(stream), seed=3, first=0)
     uniforms = hashed(id_words(np.arange(len(stream))), 3)
     for number, (score, p) in enumerate(zip(stream, found, strict=True)):
         before = calibrated + stream[:number]
@@ -126,11 +123,12 @@ def test_an_epoch_begins_anew_from_the_calibration_rows(monkeypatch, rows, predi
     monitor = vc.DriftMonitor(predictor)
     new = rows[slice(500, 750)]
     monitor.observe(new.outputs, new.labels)
-    fresh = vc.DriftMonitor(predictor)
-    last = rows[slice(700, 750)]
-    fresh.observe(last.outputs, last.labels)
-    assert monitor.drift.log10_capital == fresh.drift.log10_capital
     assert monitor.drift.rows == 250
+    assert monitor.snapshot()["martingale"]["rows"] == 50
+    scores = predictor.target_scores(new.outputs, new.labels)[200:]
+    again = Martingale()
+    again.update(Ranking(predictor.calibration.ranked_scores).p_values(scores, seed=0, first=200))
+    assert monitor.drift.log10_capital == pytest.approx(again.log_capital / math.log(10))
 
 
 def test_intervals_too():
@@ -155,4 +153,9 @@ def test_what_cannot_be_is_refused(rows, predictor):
         vc.DriftMonitor(predictor).observe(
             rows.outputs[600:700], rows.labels[600:700], predictor.predict(rows.outputs[:5])
         )
-    assert str(vc.DriftMonitor(predictor).drift) == "No row with known truth yet."
+    monitor = vc.DriftMonitor(predictor)
+    for wrong in ([0.5, math.nan], [0.5], [[0.5, 0.5]]):
+        with pytest.raises(vc.ShapeMismatch, match="record needs"):
+            monitor.record(wrong, [True, True], [0.9, 0.9])
+    assert str(monitor.drift) == "No row with known truth yet."
+    assert monitor.record([0.5], [True], [0.9]).rows == 1

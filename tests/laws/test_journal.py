@@ -77,12 +77,28 @@ def test_damage_in_the_middle_is_said(tmp_path):
     path = tmp_path / "j"
     written(path, records(4))
     data = bytearray(path.read_bytes())
-    for place in (0, len(records(4)[0].packed()) + 40):
+    second = len(records(4)[0].packed())
+    for place in (0, second, second + 6, second + 10, second + 17, second + 21, second + 40):
         broken = data.copy()
         broken[place] ^= 0xFF
         path.write_bytes(broken)
         with pytest.raises(vc.CorruptArtifact, match="Move it away to begin anew"):
             read(path)
+
+
+def test_zeros_at_the_end_are_a_cut_and_anything_else_is_not(tmp_path):
+    path = tmp_path / "j"
+    written(path, records(3))
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(bytes(5000))
+    check_same(read(path), records(3))
+    assert path.stat().st_size == size
+    for foreign in (b"x", b"my only note\n", b"garbage" * 10, bytes(30) + b"x"):
+        path.write_bytes(foreign)
+        with pytest.raises(vc.CorruptArtifact, match="Move it away"):
+            read(path)
+        assert path.read_bytes() == foreign
 
 
 def test_one_process_at_a_time(tmp_path):
@@ -133,12 +149,17 @@ def step(ledger, predictor, rows, number):
         found = ledger.truths([*ids, "nobody"])
         if found.ids:
             targets = rows.labels[[int(row_id) for row_id in found.ids]]
-            ledger.tell(found.ids, *ledger.scored(found.places, targets))
+            told(ledger, found, targets)
+
+
+def told(ledger, found, targets):
+    for _ in ledger.tell(found.ids, *ledger.scored(found.places, targets)):
+        pass
 
 
 def state(ledger):
     known = {row_id: bool(answered.told[row]) for row_id, (answered, row) in ledger._known.items()}
-    return known, ledger.monitor.snapshot(), ledger.monitor.drift
+    return known, ledger.monitor.snapshot(), ledger.monitor.drift, list(ledger.history)
 
 
 @pytest.mark.parametrize("least", [1 << 30, 20_000])
@@ -179,19 +200,49 @@ def test_what_cannot_be_written_is_not_remembered(tmp_path, rows, predictor, mon
         step(ledger, predictor, rows, 2)
     found = ledger.truths(list(before[0]))
     with pytest.raises(vc.CannotWrite):
-        ledger.tell(found.ids, *ledger.scored(found.places, rows.labels[[int(row_id) for row_id in found.ids]]))
+        told(ledger, found, rows.labels[[int(row_id) for row_id in found.ids]])
     assert state(ledger) == before
     monkeypatch.undo()
     ledger.close()
 
 
 def test_long_rows_are_remembered_within_a_bound(rows, predictor, monkeypatch):
+    monkeypatch.setattr(remembering, "OVERHEAD", 0)
     monkeypatch.setattr(remembering, "MOST_BYTES", 20 * rows.outputs.logits[0].nbytes)
     ledger = Ledger(predictor, 1000, "model")
     for start in range(300, 600, 5):
         outputs = rows.outputs[start : start + 5]
         ledger.remember([str(row) for row in range(start, start + 5)], outputs, predictor.predict(outputs), 0.9)
     assert list(ledger._known) == [str(row) for row in range(580, 600)]
+
+
+def test_ids_that_come_again_leave_nothing_behind(rows, predictor):
+    ledger = Ledger(predictor, 1000, "model")
+    outputs = rows.outputs[300:303]
+    regions = predictor.predict(outputs)
+    for number in range(2000):
+        ledger.remember(["a", "b", f"c{number % 7}"], outputs, regions, 0.9)
+    assert len(ledger) == 9
+    assert len(ledger._batches) < 200
+    assert ledger._bytes == sum(one.nbytes for one in ledger._batches)
+    ledger.remember(["same", "same"], outputs[:2], regions[:2], 0.9)
+    for number in range(2000):
+        ledger.remember([str(number)], outputs[:1], regions[:1], 0.9)
+    assert len(ledger) == 1000
+
+
+def test_a_journal_that_cannot_be_written_anew_goes_on(tmp_path, rows, predictor, monkeypatch):
+    monkeypatch.setattr(writing, "LEAST", 10_000)
+    ledger = Ledger(predictor, 50, "model", Journal(tmp_path / "j"))
+    (tmp_path / ".j.part").mkdir()  # where it would be written
+    for number in range(40):
+        step(ledger, predictor, rows, number)
+    expected = state(ledger)
+    ledger.close()
+    (tmp_path / ".j.part").rmdir()
+    again = Ledger(predictor, 50, "model", Journal(tmp_path / "j"))
+    assert state(again) == expected
+    again.close()
 
 
 def test_covered_is_as_the_set_says(rows, predictor):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -208,6 +210,16 @@ def test_one_bad_request_does_not_spoil_those_that_go_along(models):
     assert "Scale them down" in replies[1].json()["detail"]
 
 
+def test_coverages_that_are_equal_as_numbers_may_mean_different_shares(models):
+    path, outputs, _ = models["sets"]
+    ask, predictor = Local(service_of(path)), vc.load(path)
+    sent = {"json": as_json(outputs[:100])}
+    binary = Fraction(0.9)  # not 9/10
+    for coverage in (binary, 0.9, Fraction(9, 10), binary):
+        found = ask("POST", f"/predict?coverage={coverage}", **sent).json()
+        check_same(found["answers"], predictor.at(coverage).predict(outputs[:100]))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_gets_what_the_predictor_says(models, kind):
     path, outputs, targets = models[kind]
@@ -235,6 +247,22 @@ def test_a_client_gets_what_the_predictor_says(models, kind):
         assert caught.value.status == 409
     with pytest.raises(vc.ServiceUnreachable, match="Is vicinal serve running"):
         client.model()
+
+
+def test_a_client_is_a_value(monkeypatch):
+    client = vc.Client("http://127.0.0.1:1", token="a-long-enough-secret")
+    again = pickle.loads(pickle.dumps(client))
+    assert repr(again) == repr(client) == "Client('http://127.0.0.1:1')"
+    monkeypatch.setenv("VICINAL_TOKEN", "not ascii: ä")
+    with pytest.raises(vc.InvalidValue, match="visible ASCII"):
+        vc.Client()
+    for url in ("http://127.0.0.1:99999", "nowhere", "http://"):
+        with pytest.raises(vc.InvalidLevel, match="such as http"):
+            vc.Client(url)
+    with pytest.raises(vc.Incompatible, match="needs ModelOutputs"):
+        client.predict(np.zeros((1, 3)))
+    with pytest.raises(vc.ServiceUnreachable, match="was not ready within"):
+        client.wait(0.1)
 
 
 def test_threads_share_a_client(models):
@@ -290,6 +318,35 @@ def test_truths_move_coverage_and_drift(models):
     assert 'vicinal_requests_total{route="/feedback",status="409"} 1.0' in text
     assert f"vicinal_set_size_count {len(outputs) + 1}.0" in text
     assert len(ask("GET", "/drift").json()["history"]) == 3
+    assert "vicinal_info{" in text
+    assert 'vicinal_feedback_refused_total{why="repeated"}' in text
+
+
+def test_what_is_not_to_be_remembered_is_not(models):
+    path, outputs, labels = models["sets"]
+    service = service_of(path)
+    ask = Local(service)
+    found = ask("POST", "/predict?remember=false", json={**as_json(outputs[:5]), "labels": labels[:5].tolist()}).json()
+    assert [one["row_id"] for one in found["answers"]] == ["0", "1", "2", "3", "4"]
+    assert [one["truth"] for one in found["answers"]] == [outputs.class_names[label] for label in labels[:5]]
+    assert len(service.ledger) == 0
+    one = ask("POST", "/predict?row=3&id=mine", json=as_json(outputs[:5])).json()["answers"]
+    check_same(one, vc.load(path).predict(outputs[3:4]))
+    assert one[0]["row_id"] == "mine"
+    assert ask("POST", "/feedback", json={"row_ids": ["mine"], "labels": [labels[3].item()]}).status_code == 200
+    assert ask("POST", "/predict?row=3&id=mine", json=as_json(outputs[:5])).status_code == 200
+    assert ask("POST", "/feedback", json={"row_ids": ["mine"], "labels": [0]}).status_code == 409
+
+
+def test_calibration_rows_are_no_news(models, rows):
+    path = models["sets"][0]
+    ask = Local(service_of(path))
+    known = rows[slice(0, 100)]
+    answers = ask("POST", "/predict", json=as_json(known.outputs)).json()["answers"]
+    told = {"row_ids": [one["row_id"] for one in answers], "labels": known.labels.tolist()}
+    reply = ask("POST", "/feedback", json=told)
+    assert (reply.status_code, "was calibrated on" in reply.json()["detail"]) == (422, True)
+    assert ask("GET", "/drift").json()["rows"] == 0
 
 
 def test_only_the_last_answers_are_remembered(models):
@@ -311,10 +368,12 @@ def test_an_explanation_says_why(models, kind):
     found = ask("POST", "/explain?row=2&coverage=0.7&neighbors=5", json=as_json(outputs[:4])).json()
     expected = predictor.at(0.7).explain(outputs, 2)
     assert number(found["threshold"]) == expected.threshold
-    assert found["words"] == str(expected)
     if kind in ("sets", "intervals"):
+        assert found["words"] == str(expected)
         assert [one["row"] for one in found["neighbors"]] == expected.neighbors.rows[:5].tolist()
         assert found["scores_near"][-1][1] == pytest.approx(1)
+    else:
+        assert found["words"].startswith("Every row has the same threshold")
     regions = predictor.at(0.7).predict(outputs[2:3])
     if isinstance(regions, vc.PredictionSets):
         assert found["set"] == regions.labels()[0]
@@ -336,7 +395,7 @@ REFUSED = {
     "text": ({"json": {"logits": [["a"] * 100]}}, 422, "must hold numbers"),
     "true": ({"json": {"logits": [[True] * 100]}}, 422, "got true or false"),
     "ragged": ({"json": {"logits": [[1.0] * 100, [1.0] * 99]}}, 422, "same length"),
-    "narrow": ({"json": {"logits": [[1.0] * 3]}}, 422, "outputs must have 100 classes"),
+    "narrow": ({"json": {"logits": [[1.0] * 3]}}, 422, "must have 100 numbers in each row"),
     "huge": (
         {"content": b'{"logits": [[1e400' + b", 1" * 99 + b"]]}", "headers": {"content-type": "application/json"}},
         422,
@@ -344,6 +403,12 @@ REFUSED = {
     ),
     "NaN": ({"content": b'{"logits": [[NaN]]}', "headers": {"content-type": "application/json"}}, 400, "must be JSON"),
     "coverage": ({"json": {"logits": [[1.0] * 100], "coverage": 90}}, 422, "0.9, not 90"),
+    "twice": ({"params": {"coverage": 0.8}, "json": {"logits": [[1.0] * 100], "coverage": 0.9}}, 422, "said twice"),
+    "text coverage": ({"json": {"logits": [[1.0] * 100], "coverage": "0.9"}}, 422, "not a text"),
+    "ids": ({"json": {"logits": [[1.0] * 100] * 2, "row_ids": ["a", "a"]}}, 422, "occurs twice"),
+    "NUL": ({"json": {"logits": [[1.0] * 100], "row_ids": ["a\0"]}}, 422, "without NUL"),
+    "an id for two": ({"params": {"id": "a"}, "json": {"logits": [[1.0] * 100] * 2}}, 422, "id is for one row"),
+    "short": ({"json": {"probabilities": [[0.5, 0.4]]}}, 422, "must have 100 numbers in each row"),
     "option": ({"params": {"covrage": 1}, "json": {"logits": [[1.0] * 100]}}, 422, "is no option"),
     "not npz": ({"content": b"PK\3\4no", "headers": {"content-type": "application/x-npz"}}, 422, "the body is damaged"),
     "zipped": (
@@ -378,7 +443,7 @@ def test_sizes_are_limited(models):
 
 def test_a_token_is_asked_for(models):
     path, outputs, _ = models["sets"]
-    token = "a long enough secret"
+    token = "a-long-enough-secret"
     ask = Local(service_of(path, token=token))
     for where in ("/model", "/metrics", "/examples", "/drift", "/openapi.json"):
         assert ask("GET", where).status_code == 401
@@ -387,8 +452,9 @@ def test_a_token_is_asked_for(models):
     assert ask("GET", "/model", headers={"authorization": f"Bearer {token}x"}).status_code == 401
     for where in ("/", "/page.js", "/healthz"):
         assert ask("GET", where).status_code == 200
-    with pytest.raises(vc.InvalidLevel, match="at least 16 characters"):
-        Settings(token="short")
+    for wrong in ("short", "a long secret with spaces", "ein langes Passwört", "sixteen or more\n"):
+        with pytest.raises(vc.InvalidValue, match="visible ASCII"):
+            Settings(token=wrong)
     with Running(path, environment={"VICINAL_TOKEN": token}) as running:
         running.wait_ready().close()
         with pytest.raises(vc.ServiceRefused, match="Bearer TOKEN"), vc.Client(running.url) as stranger:
@@ -403,7 +469,7 @@ def test_other_names_for_this_machine_are_refused(models):
         assert Local(service_of(path))("GET", "/model", headers={"host": host}).status_code == 421
     for host in ("localhost:1", "127.0.0.1", "[::1]:8000", "[::1]", "LOCALHOST"):
         assert Local(service_of(path))("GET", "/model", headers={"host": host}).status_code == 200
-    for settings in ({"host": "0.0.0.0"}, {"token": "a long enough secret"}):
+    for settings in ({"host": "0.0.0.0"}, {"token": "a-long-enough-secret"}):
         reply = Local(service_of(path, **settings))("GET", "/healthz", headers={"host": "mine.example"})
         assert reply.status_code == 200
 
@@ -418,13 +484,48 @@ def test_too_many_at_a_time_are_told_to_come_back(models):
     assert statuses.count(429) == 9
 
 
-def test_it_is_ready_when_compiled(models):
+def test_it_is_ready_when_compiled(models, monkeypatch):
     service = service_of(models["sets"][0])
     ask = Local(service)
     assert ask("GET", "/healthz").status_code == 200
+    assert ask("HEAD", "/healthz").status_code == 200
     assert ask("GET", "/readyz").status_code == 503
     service.warm_up()
     assert ask("GET", "/readyz").status_code == 200
+    broken = service_of(models["sets"][0])
+    monkeypatch.setattr(type(broken.predictor), "predict", None)
+    broken.warm_up()
+    reply = Local(broken)("GET", "/readyz")
+    assert (reply.status_code, reply.text) == (503, "failed to compile; the log says why\n")
+
+
+def test_replies_are_limited(models, monkeypatch):
+    path, outputs, _ = models["sets"]
+    monkeypatch.setattr("vicinal.service.replies.MOST_LABELS", 50)
+    ask = Local(service_of(path))
+    sent = {"content": as_npz(outputs), "headers": {"content-type": "application/x-npz"}}
+    reply = ask("POST", "/predict", **sent)
+    assert (reply.status_code, "Send fewer rows" in reply.json()["detail"]) == (413, True)
+    sent["headers"]["accept"] = "application/json;q=0, application/x-npz"
+    assert ask("POST", "/predict", **sent).status_code == 200
+
+
+def test_what_takes_too_long_is_refused(models, monkeypatch):
+    path, outputs, _ = models["sets"]
+    ask = Local(service_of(path, timeout=0.3))
+    slow = type(vc.load(path)).predict
+    monkeypatch.setattr(type(vc.load(path)), "predict", lambda *given, **more: (time.sleep(1), slow(*given, **more))[1])
+    for where, some in (("/predict", outputs[:40]), ("/explain", outputs[:1])):
+        reply = ask("POST", where, json=as_json(some))
+        assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+
+
+def test_logits_that_look_like_probabilities_are_noted(models):
+    path, outputs, _ = models["sets"]
+    ask, given = Local(service_of(path)), as_json(outputs[:1])
+    assert "note" not in ask("POST", "/predict", json=given).json()
+    uniform = {**given, "logits": [[0.01] * 100]}
+    assert "look like probabilities" in ask("POST", "/predict", json=uniform).json()["note"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -437,6 +538,7 @@ def test_openapi_describes_it_with_an_example_that_works(models, kind):
         example = content["application/json"]["examples"]["one row"]["value"]
         assert ask("POST", path, json=example).status_code == 200
         assert "application/x-npz" in content
+        assert "coverage" in {one["name"] for one in described["paths"][path]["post"]["parameters"]}
 
 
 def test_examples_are_new_to_the_model(models, rows, tmp_path):

@@ -121,7 +121,7 @@ def test_rows_and_slider_show_the_predictor_s_sets(visit, service, model):
         )
         for coverage in (0.6, 0.95):
             slide(page, coverage)
-            assert shown_set(page) == predictor.at(coverage).predict(outputs).labels()[0]
+            assert sorted(shown_set(page)) == sorted(predictor.at(coverage).predict(outputs).labels()[0])
     assert page.locator("#curves svg path").count() == 2
     assert page.locator("#neighbors tbody tr").count() == 20
     assert "equally weighted" in page.inner_text("#words")
@@ -148,15 +148,16 @@ def test_a_file_is_answered_and_a_wrong_one_is_said(visit, service, rows, model)
     predictor, some = vc.load(model), rows.outputs[700:705]
     page = visit(service.url, refused=2)
     ready(page)
-    upload(page, "mine.npz", logits=some.logits, representations=some.representations)
+    upload(page, "mine.npz", logits=some.logits, representations=some.representations, labels=rows.labels[700:705])
     says(page, "#source", "mine.npz")
     page.select_option("#rows", "4")
-    says(page, "#row-title", "Row 4")
-    assert shown_set(page) == predictor.predict(some).labels()[4]
+    says(page, "#row-title", f"Row 4: {some.class_names[rows.labels[704]]}")
+    assert sorted(shown_set(page)) == sorted(predictor.predict(some).labels()[4])
     upload(page, "narrow.npz", logits=some.logits[:, :7], representations=some.representations)
     page.wait_for_selector("#trouble:not([hidden])")
-    assert "outputs must have 100 classes" in page.inner_text("#trouble")
-    assert page.inner_text("#row-title") == "Row 4"  # what was there stays
+    assert "must have 100 classes" in page.inner_text("#trouble")
+    assert page.inner_text("#row-title").startswith("Row 4:")  # what was there stays
+    assert "narrow.npz" in page.inner_text("#trouble")
     upload(page, "rows.csv", a=np.zeros(3))
     says(page, "#trouble", "is not a .npz")
     page.set_input_files("#file", {"name": "no.npz", "mimeType": "", "buffer": b"no archive"})
@@ -168,29 +169,30 @@ def test_a_file_is_answered_and_a_wrong_one_is_said(visit, service, rows, model)
 def test_truths_show_in_coverage_and_drift(visit, model):
     with Running(model) as running:
         running.wait_ready().close()
-        page = visit(running.url)
+        page = visit(running.url, refused=2)
         ready(page)
         assert "no truth yet" in page.inner_text("#tiles")
-        page.click("#tell button[type=submit]")
+        page.click("#tell-one")
         says(page, "#tiles .big", "1")
-        page.click("#tell button[type=submit]")
-        says(page, "#trouble", "counts once")
+        page.click("#tell-one")
+        says(page, "#told", "counts once")
         page.click("#tell-all")
+        says(page, "#told", "Told all 200; 1 of them were known before")
         says(page, "#tiles .big", "200")
         page.wait_for_selector("#coverage-chart svg")
         with vc.Client(running.url) as client:
             drift = client.drift()
         assert f"{drift.coverage:.3f}" in page.inner_text("#tiles")
         assert "No drift seen" in page.inner_text("#alarm")
-        assert page.get_attribute("#drift-chart svg", "aria-label").startswith("Log10 of the capital")
+        assert page.get_attribute("#drift-chart svg", "aria-label").startswith("Log10 of the evidence")
 
 
 def test_with_a_token_it_asks_for_it(visit, model):
-    with Running(model, environment={"VICINAL_TOKEN": "a long enough secret"}) as running:
+    with Running(model, environment={"VICINAL_TOKEN": "a-long-enough-secret"}) as running:
         running.wait_ready().close()
         page = visit(running.url, refused=1)
         page.wait_for_selector("#entry:not([hidden])")
-        page.fill("#token", "a long enough secret")
+        page.fill("#token", "a-long-enough-secret")
         page.keyboard.press("Enter")
         ready(page)
         assert page.is_hidden("#entry")
@@ -207,8 +209,9 @@ def test_intervals_have_a_page_too(visit, tmp_path):
         running.wait_ready().close()
         page = visit(running.url)
         ready(page, "the interval goes from")
-        assert page.inner_text("#title") == "Prediction intervals"
-        page.click("#tell button[type=submit]")
+        assert page.inner_text("#title") == "Prediction intervals of model.vicinal"
+        assert page.locator("#interval svg").is_visible()
+        page.click("#tell-one")
         says(page, "#tiles .big", "1")
 
 

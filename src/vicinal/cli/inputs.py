@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-
 from vicinal._extras import needs
 from vicinal._files import same_file, writable
 from vicinal.errors import CannotWrite, InvalidFile, MissingFile
-from vicinal.outputs import ClassificationOutputs, ModelOutputs
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
 from vicinal.tables.files import strict_json
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import Rows, recognized
@@ -72,7 +70,7 @@ def check_out(out: str | Path, *inputs: str | Path | None) -> None:
 def note_probabilities(outputs: ModelOutputs) -> None:
     """Say so where logits look as if a softmax had been taken already."""
     logits = outputs.logits if isinstance(outputs, ClassificationOutputs) else None
-    if logits is not None and logits.min() >= 0 and np.allclose(logits[:1000].sum(axis=1), 1, atol=1e-3):
+    if logits is not None and looks_like_probabilities(logits):
         typer.echo("vicinal: note: the logits look like probabilities; if so, --rename probabilities=logits.", err=True)
 
 

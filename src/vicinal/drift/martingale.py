@@ -23,9 +23,6 @@ BETS: tuple[tuple[float, float], ...] = (
 )
 """Coefficients (a, b) of the bets; all of them are positive on [0, 1]."""
 
-LARGE = 1e100
-"""Stakes above which they are scaled down, so that a long winning run does not overflow."""
-
 
 @dataclass
 class Martingale:
@@ -41,25 +38,30 @@ class Martingale:
     """
 
     rows: int = 0
-    stakes: list[float] = field(default_factory=lambda: [0.0] * len(BETS))  # in units of exp(log_unit)
-    log_unit: float = 0.0
+    log_stakes: list[float] = field(
+        default_factory=lambda: [-math.inf] * len(BETS)
+    )  # logs: no run is too long for them
 
     def update(self, p_values: Iterable[float]) -> None:
         """Bet on p-values, one after another."""
         for p in p_values:
             self.rows += 1
-            entering = math.exp(-self.log_unit) / (self.rows * (self.rows + 1) * len(BETS))
+            entering = -math.log(self.rows * (self.rows + 1) * len(BETS))
             tilt, bend = 2 * p - 1, 6 * p * p - 6 * p + 1
-            self.stakes = [
-                (stake + entering) * (1 + a * tilt + b * bend) for stake, (a, b) in zip(self.stakes, BETS, strict=True)
+            self.log_stakes = [
+                _log_sum(stake, entering) + math.log(1 + a * tilt + b * bend)
+                for stake, (a, b) in zip(self.log_stakes, BETS, strict=True)
             ]
-            largest = max(self.stakes)
-            if largest > LARGE:
-                self.stakes = [stake / largest for stake in self.stakes]
-                self.log_unit += math.log(largest)
 
     @property
     def log_capital(self) -> float:
         """Natural logarithm of the capital: what is staked, and what is kept back for later bets."""
-        kept = math.exp(-self.log_unit) / (self.rows + 1)
-        return math.log(kept + sum(self.stakes)) + self.log_unit
+        kept = -math.log(self.rows + 1)
+        largest = max(kept, *self.log_stakes)
+        return largest + math.log(sum(math.exp(one - largest) for one in (kept, *self.log_stakes)))
+
+
+def _log_sum(one: float, other: float) -> float:
+    """Return log(exp(one) + exp(other))."""
+    low, high = min(one, other), max(one, other)
+    return high + math.log1p(math.exp(low - high))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ WINDOW = 1_000
 """Rows whose coverage is shown."""
 
 THRESHOLD = 1_000.0
-"""Capital at which the alarm is raised: without a change, in at most 1 of 1,000 streams, however long."""
+"""Capital at which the alarm is raised: without a change, in at most 1 of 1,000 streams as long as an epoch."""
 
 EPOCH = 1_000_000
 """Rows that join the ranking before it begins anew from the calibration rows, and the bets with it."""
@@ -45,7 +45,7 @@ class Drift:
     coverage: float | None  # share of the window whose set or interval held the truth
     interval: tuple[float, float] | None  # Clopper-Pearson, 95 %, of that share, at this one moment
     target: float | None  # mean of the coverages that were asked for in the window
-    log10_capital: float  # of the bet against exchangeability
+    log10_capital: float  # of the bet against exchangeability: the evidence for drift
     threshold: float  # capital at which the alarm is raised
     alarm: int | None  # row at which it was, counted from 1; it stays
 
@@ -53,13 +53,23 @@ class Drift:
         if self.coverage is None or self.interval is None:
             return "No row with known truth yet."
         low, high = self.interval
-        said = f"{self.rows} rows. Coverage of the last {self.window}: {self.coverage:.3f} "
+        said = f"{self.rows} {'row' if self.rows == 1 else 'rows'}. "
+        said += f"Coverage of the last {self.window}: {self.coverage:.3f} "
         said += f"(95 % interval {low:.3f} to {high:.3f}; asked for {self.target:.4g}). "
-        bound = f"the bet against exchangeability stands at 10^{self.log10_capital:.1f} of 10^"
-        bound += f"{math.log10(self.threshold):.3g}"
+        evidence = f"evidence {_written(self.log10_capital)}, the alarm is raised at {self.threshold:,g}"
         if self.alarm is None:
-            return f"{said}No drift seen: {bound}."
-        return f"{said}DRIFT, since row {self.alarm}: {bound}. Calibrate anew on recent rows."
+            return f"{said}No drift seen: {evidence}."
+        return f"{said}DRIFT: the alarm was raised at row {self.alarm}; {evidence}. Calibrate anew on recent rows."
+
+
+def _finite(value: float) -> float | None:
+    """Return a number as JSON has it."""
+    return value if math.isfinite(value) else None
+
+
+def _written(log10: float) -> str:
+    """Return a number by its logarithm: plainly, or as a power of ten."""
+    return f"{10**log10:.2g}" if abs(log10) < 6 else f"10^{log10:.0f}"  # noqa: PLR2004  digits that one can count
 
 
 class DriftMonitor:
@@ -67,8 +77,8 @@ class DriftMonitor:
 
     Coverage is that of the last `window` rows. The alarm is raised when the capital of a bet against exchangeability
     of stream and calibration rows reaches `threshold`; where they are exchangeable that happens in at most a share
-    1 / threshold of all streams. `seed` draws the place of a score among equal ones. Unlike a predictor, it changes:
-    one monitor is for one stream, and for one thread at a time.
+    1 / threshold of all streams of up to a million rows, after which the bets begin anew. `seed` draws the place of a
+    score among equal ones. Unlike a predictor, it changes: one monitor is for one stream, and one thread at a time.
 
     Examples
     --------
@@ -81,6 +91,9 @@ class DriftMonitor:
     >>> monitor.observe(data.outputs[1300:1600], (data.labels[1300:1600] + 1) % 100).alarm
     329
     """
+
+    def __repr__(self) -> str:
+        return f"DriftMonitor({self.drift})"
 
     def __init__(
         self,
@@ -115,7 +128,7 @@ class DriftMonitor:
         if len(found) != len(outputs):
             msg = f"regions must be those of the {len(outputs)} rows; got {len(found)}."
             raise ShapeMismatch(msg)
-        self._check_new(outputs)
+        self.check_new(row_marks(outputs))
         scores = self.predictor.target_scores(outputs, targets)
         asked = self.predictor.coverage if found.coverage is None else found.coverage
         return self.record(scores, found.covered(targets), np.full(len(scores), float(exact_coverage(asked))))
@@ -125,14 +138,20 @@ class DriftMonitor:
 
         Scores are those of the predictor: `predictor.target_scores(outputs, targets)`.
         """
-        self._window.extend(zip(covered.tolist(), asked.tolist(), strict=True))
         left = np.asarray(scores, np.float64)
+        held, wanted = np.asarray(covered, np.bool_), np.asarray(asked, np.float64)
+        if not left.shape == held.shape == wanted.shape == (len(left),) or np.isnan(left).any():
+            msg = (
+                "record needs a score that is not NaN, whether it was covered and the coverage asked for, for each row."
+            )
+            raise ShapeMismatch(msg)
+        self._window.extend(zip(held.tolist(), wanted.tolist(), strict=True))
         while len(left):
             if len(self._ranking.joined) >= EPOCH:
                 self._ranking.restart()
                 self._martingale = Martingale()
             some, left = np.split(left, [EPOCH - len(self._ranking.joined)])
-            for p in self._ranking.p_values(some, self.seed):
+            for p in self._ranking.p_values(some, self.seed, self._rows):
                 self._bet(p)
         return self.drift
 
@@ -151,7 +170,7 @@ class DriftMonitor:
             window=n,
             coverage=held / n if n else None,
             interval=binomial_interval(held, n) if n else None,
-            target=sum(asked for _, asked in self._window) / n if n else None,
+            target=math.fsum(asked for _, asked in self._window) / n if n else None,
             log10_capital=self._martingale.log_capital / math.log(10),
             threshold=self.threshold,
             alarm=self._alarm,
@@ -164,7 +183,10 @@ class DriftMonitor:
             "alarm": self._alarm,
             "window": [[int(covered), asked] for covered, asked in self._window],
             "joined": base64.b64encode(self._ranking.joined.tobytes()).decode(),  # JSON has no infinities
-            "martingale": asdict(self._martingale),
+            "martingale": {
+                "rows": self._martingale.rows,
+                "log_stakes": [_finite(one) for one in self._martingale.log_stakes],
+            },
         }
 
     def resume(self, snapshot: dict[str, Any]) -> None:
@@ -174,10 +196,12 @@ class DriftMonitor:
         self._window.extend((bool(covered), float(asked)) for covered, asked in snapshot["window"])
         self._ranking.restart()
         self._ranking.join(np.frombuffer(base64.b64decode(snapshot["joined"], validate=True)))
-        self._martingale = Martingale(**snapshot["martingale"])
+        stakes = [-math.inf if one is None else float(one) for one in snapshot["martingale"]["log_stakes"]]
+        self._martingale = Martingale(int(snapshot["martingale"]["rows"]), stakes)
 
-    def _check_new(self, outputs: ModelOutputs) -> None:
+    def check_new(self, marks: Floats) -> None:
+        """Refuse rows, by their marks, that the predictor was calibrated on."""
         seen = self.predictor.seen
-        if seen is not None and len(outputs) >= ENOUGH and overlap(seen, row_marks(outputs)):
+        if seen is not None and len(marks) >= ENOUGH and overlap(seen, marks):
             msg = "these are rows that the predictor was calibrated on; drift shows on new ones only."
             raise Incompatible(msg)

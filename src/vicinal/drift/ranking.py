@@ -23,7 +23,7 @@ class Ranking:
     Examples
     --------
     >>> ranking = Ranking(np.array([0.1, 0.2, 0.3]))
-    >>> [int(4 * p) for p in ranking.p_values(np.array([0.9]), seed=0)]  # of the four, only itself is as high
+    >>> [int(4 * p) for p in ranking.p_values(np.array([0.9]), seed=0, first=0)]  # of the four, only itself is as high
     [0]
     """
 
@@ -41,9 +41,11 @@ class Ranking:
         self.joined.extend(scores.tolist())
         self._scores = array("d", np.sort(np.concatenate([self._scores, scores])).tobytes())
 
-    def p_values(self, scores: Floats, seed: int) -> list[float]:
-        """Return the smoothed p-value of each score among those before it; each joins before the next."""
-        first = len(self.joined)
+    def p_values(self, scores: Floats, seed: int, first: int) -> list[float]:
+        """Return the smoothed p-value of each score among those before it; each joins before the next.
+
+        Ties are drawn by numbers that come from the seed and from the place in the stream, the first of which is given.
+        """
         uniforms = hashed(id_words(np.arange(first, first + len(scores))), seed)
         return [self._ranked(score, u) for score, u in zip(scores.tolist(), uniforms.tolist(), strict=True)]
 

@@ -11,14 +11,16 @@ from typing import Any
 from vicinal._extras import needs
 from vicinal._version import __version__
 from vicinal.service import schemas
-from vicinal.service.bodies import asked
+from vicinal.service.bodies import JSON, Asked, asked
 from vicinal.service.errors import Refused
 from vicinal.service.gate import Gate
 from vicinal.service.replies import as_json
-from vicinal.service.service import Service
+from vicinal.service.schemas import Descriptions
+from vicinal.service.service import READY, Service
 
 with needs("fastapi", "serve"):
     from fastapi import FastAPI, Request, Response
+    from fastapi.responses import PlainTextResponse
 
 LARGE = 1 << 17
 """Bytes of a body from which it is read on a thread of its own."""
@@ -53,6 +55,8 @@ def create_app(service: Service) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
+    if service.settings.token is not None:
+        _describe_token(app)
     app.add_middleware(Gate, settings=service.settings, counts=service.counts)
     _add_work(app, service)
     _add_looks(app, service)
@@ -60,89 +64,87 @@ def create_app(service: Service) -> FastAPI:
     return app
 
 
-def _add_work(app: FastAPI, service: Service) -> None:
-    predictor, settings = service.predictor, service.settings
-    rows = schemas.rows_body(predictor, service.sample, {})
-    which = {"row": schemas.COUNT, "neighbors": schemas.COUNT}
-    explained = schemas.rows_body(predictor, service.sample, which)
-    truths = {"required": True, "content": {"application/json": {"schema": schemas.feedback_schema(predictor)}}}
-    refused = (400, 408, 413, 415, 422, 429, 503)
+def _describe_token(app: FastAPI) -> None:
+    """Say in the OpenAPI that requests show a token."""
+    made = app.openapi
 
-    async def read(request: Request) -> Any:
-        body, kind = await request.body(), request.headers.get("content-type", "")
-        limits = {"most_bytes": settings.body_bytes, "most_rows": settings.max_rows}
-        if len(body) < LARGE:
-            found = asked(body, kind, request.query_params, **limits)
-        else:
-            found = await service.batcher.run(asked, body, kind, request.query_params, **limits)
-        request.scope["state"]["rows"] = len(found.outputs)
+    def described() -> dict[str, Any]:
+        found = made()
+        found.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
         return found
 
-    @app.post(
-        "/predict",
-        summary="The set or interval of each row",
-        openapi_extra={"requestBody": rows},
-        responses=schemas.replied(schemas.answers_reply(predictor), *refused, binary=True),
-    )
+    app.openapi = described  # type: ignore[method-assign]  # as FastAPI means it to be changed
+
+
+async def _read(service: Service, request: Request) -> Asked:
+    """Return what a request with rows asks."""
+    body, kind = await request.body(), request.headers.get("content-type", "")
+    given = (body, kind, request.query_params, service.limits)
+    found = asked(*given) if len(body) < LARGE else await service.batcher.run(service.settings.timeout, asked, *given)
+    request.scope["state"]["rows"] = len(found.outputs)
+    return found
+
+
+def _add_work(app: FastAPI, service: Service) -> None:
+    said = Descriptions(service.predictor, service.sample)
+
+    @app.post("/predict", summary="The set or interval of each row", openapi_extra=said.rows, responses=said.answers)
     async def predict(request: Request) -> Response:
-        body, kind = await service.predict(await read(request), request.headers.get("accept", ""))
+        body, kind = await service.predict(await _read(service, request), request.headers.get("accept", ""))
         return Response(body, media_type=kind)
 
-    @app.post(
-        "/explain",
-        summary="Why the threshold of one row is where it is",
-        openapi_extra={"requestBody": explained},
-        responses=schemas.replied(schemas.explain_reply(predictor), *refused),
-    )
+    @app.post("/explain", summary="Why one row's threshold is where it is", openapi_extra=said.rows, responses=said.why)
     async def explain(request: Request) -> Response:
-        return _json(await service.explain(await read(request)))
+        return _json(await service.explain(await _read(service, request)))
 
-    @app.post(
-        "/feedback",
-        summary="The truth of rows that were answered",
-        openapi_extra={"requestBody": truths},
-        responses=schemas.replied(schemas.FEEDBACK_REPLY, 400, 404, 408, 409, 413, 415, 422, 429, 507),
-    )
+    @app.post("/feedback", summary="The truth of answered rows", openapi_extra=said.truths, responses=said.taken)
     async def feedback(request: Request) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise Refused(415, f"Content-Type must be application/json; got {kind[:100]!r}.")
-        return _json(await service.feedback(await request.body()))
+        if kind != JSON:
+            raise Refused(415, f"Content-Type must be {JSON}; got {kind[:100]!r}.")
+        found = await service.feedback(await request.body())
+        request.scope["state"]["rows"] = found["accepted"]
+        return _json(found)
 
 
 def _add_looks(app: FastAPI, service: Service) -> None:
     plain: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": schemas.TEXT}}}}
 
-    @app.get("/model", summary="What is served", responses=schemas.replied({"type": "object"}))
+    @app.get("/model", summary="What is served", responses=schemas.replied(schemas.MODEL))
     async def model() -> Response:
         return _json(service.model())
 
-    @app.get("/drift", summary="Coverage and drift", responses=schemas.replied({"type": "object"}))
+    @app.get("/drift", summary="Coverage and drift", responses=schemas.replied(schemas.DRIFT))
     async def drift() -> Response:
         return _json(service.drift())
 
-    @app.get("/examples", summary="Rows to try", responses=schemas.replied({"type": "object"}))
+    @app.get("/examples", summary="Rows to try", responses=schemas.replied(schemas.EXAMPLES))
     async def examples() -> Response:
-        return _json({"source": service.examples.source, "rows": service.examples.listed()})
+        found = service.examples
+        return _json({"source": found.source, "total": found.total, "rows": found.listed()})
 
-    @app.get("/examples/{row}", summary="One of them, as a request", responses=schemas.replied({"type": "object"}, 404))
+    one = schemas.replied({"type": "object"}, 404, 422)
+
+    @app.get("/examples/{row}", summary="One of them, as a request", responses=one)
     async def example(row: str) -> Response:
         if not row.isdecimal() or len(row) > 6 or int(row) >= len(service.examples):  # noqa: PLR2004
             raise Refused(404, f"there is no example {row[:20]!r}; there are {len(service.examples)}.")
         return _json(service.examples.row(int(row)))
 
-    @app.get("/metrics", summary="For Prometheus", responses=plain)
+    @app.get("/metrics", summary="For Prometheus", responses=plain, response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(service.counts.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/healthz", summary="Whether it runs", responses=plain)
+    @app.get("/healthz", summary="Whether it runs", responses=plain, response_class=PlainTextResponse)
     async def healthz() -> Response:
         return Response("ok\n", media_type="text/plain")
 
-    @app.get("/readyz", summary="Whether it is compiled", responses={**plain, 503: {"description": "Not yet."}})
+    late: dict[int | str, dict[str, Any]] = {**plain, 503: {"description": "Not yet."}}
+
+    @app.get("/readyz", summary="Whether it is compiled", responses=late, response_class=PlainTextResponse)
     async def readyz() -> Response:
-        said = "ready\n" if service.ready else "compiling, or stopping\n"
-        return Response(said, 200 if service.ready else 503, media_type="text/plain")
+        return Response(f"{service.state}\n", 200 if service.state == READY else 503, media_type="text/plain")
 
 
 def _add_page(app: FastAPI) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import ParamSpec, TypeAlias, TypeVar
@@ -72,19 +72,17 @@ class Batcher:
         """Return the answers for some rows; refuse where they would come too late."""
         loop = asyncio.get_running_loop()
         if len(outputs) > TOGETHER:
-            return await self.run(_predict, predictor, outputs)
+            return await self.run(seconds, _predict, predictor, outputs)
         job = Job(predictor, outputs, loop.create_future())
         self._waiting.append(job)
         loop.call_soon(self._next, loop)  # not at once: those that arrive in the same moment go along
-        try:
-            async with asyncio.timeout(seconds):
-                return await job.done
-        except TimeoutError:
-            raise Refused(503, "the service is too busy to answer in time; ask again.", Retry_After="1") from None
+        async with _in_time(seconds):
+            return await job.done
 
-    async def run(self, work: Callable[P, Result], *arguments: P.args, **named: P.kwargs) -> Result:
-        """Do one piece of work beside the single rows."""
-        return await asyncio.get_running_loop().run_in_executor(self._many, partial(work, *arguments, **named))
+    async def run(self, seconds: float, work: Callable[P, Result], *arguments: P.args, **named: P.kwargs) -> Result:
+        """Do one piece of work beside the single rows; refuse where it would come too late."""
+        async with _in_time(seconds):
+            return await asyncio.get_running_loop().run_in_executor(self._many, partial(work, *arguments, **named))
 
     def close(self) -> None:
         """Finish what has begun."""
@@ -119,6 +117,15 @@ class Batcher:
             else:
                 job.done.set_result(found)
         loop.call_soon(self._next, loop)
+
+
+@asynccontextmanager
+async def _in_time(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise Refused(503, "the service is too busy to answer in time; ask again.", Retry_After="1") from None
 
 
 def _answered(jobs: list[Job]) -> list[Regions | Exception]:

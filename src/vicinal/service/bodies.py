@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from vicinal._extras import needs
 from vicinal.errors import InvalidFile, VicinalError
-from vicinal.outputs import ModelOutputs
-from vicinal.quantiles import Coverage, exact_coverage, read_coverage
+from vicinal.outputs import ModelOutputs, check_distinct_ids
 from vicinal.service.errors import Refused
+from vicinal.service.options import LONGEST_ID, NAMES, Options, read_options
 from vicinal.tables.base import Columns, Table
-from vicinal.tables.files import KNOWN, STANDARD_INPUT
+from vicinal.tables.files import KNOWN, MAX_TEXT, STANDARD_INPUT
 from vicinal.tables.ipc import ArrowTable
 from vicinal.tables.npz import NpzTable
-from vicinal.tables.rows import TARGETS, Rows, recognized
+from vicinal.tables.rows import TARGETS, recognized
 
 with needs("pydantic", "serve"):
     from pydantic_core import from_json
@@ -43,18 +43,15 @@ FLAT = ("predictions", "lower", "upper", "scales", "row_ids", "uniforms", "label
 """Columns with one value a row; the others have many."""
 
 NUMBERS, TEXTS = {int, float}, {str}
-LONGEST_ID = 200
-"""Characters of a row id."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request asks: rows, and what is wanted of them."""
+    """What a request asks: rows, their truth where it comes along, and what is wanted of them."""
 
     outputs: ModelOutputs
-    coverage: Coverage | None = None
-    row: int = 0  # that is explained
-    neighbors: int = 20  # that are listed
+    targets: NDArray[Any] | None
+    options: Options
 
 
 def parsed_json(body: bytes) -> dict[str, Any]:
@@ -68,51 +65,47 @@ def parsed_json(body: bytes) -> dict[str, Any]:
     return found
 
 
-def asked(body: bytes, content_type: str, query: Mapping[str, str], *, most_bytes: int, most_rows: int) -> Asked:
+@dataclass(frozen=True)
+class Limits:
+    """What a body may be."""
+
+    most_bytes: int
+    most_rows: int
+    n_classes: int | None = None  # of the model, where it has classes
+
+
+def asked(body: bytes, content_type: str, query: Mapping[str, str], limits: Limits) -> Asked:
     """Return what a request asks; a refusal says what was expected."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in TABLES:
-        return Asked(_from_table(body, TABLES[kind], most_bytes, most_rows), **_options(query, {}))
-    if kind != JSON:
+        options = read_options(query, {})
+        outputs, targets = _from_table(body, TABLES[kind], limits)
+    elif kind == JSON:
+        found = parsed_json(body)
+        check_keys(found, (*KNOWN, "class_names", *NAMES))
+        options = read_options(query, {name: found.pop(name) for name in NAMES if name in found})
+        table = _json_table(found)
+        _check_width(table, limits)
+        outputs, targets = _rows(table, limits)
+    else:
         expected = ", ".join((JSON, *TABLES))
-        raise Refused(415, f"Content-Type must be one of {expected}; got {content_type[:100]!r}.")
-    found = parsed_json(body)
-    check_keys(found, (*(name for name in KNOWN if name not in TARGETS), "class_names", *OPTIONS))
-    options = _options(query, {name: found.pop(name) for name in OPTIONS if name in found})
-    rows = recognized(_json_table(found))
-    _check_size(rows, most_bytes, most_rows)
-    return Asked(rows.whole()[0], **options)
+        hint = f" With curl: -H 'Content-Type: {JSON}'." if kind == "application/x-www-form-urlencoded" else ""
+        raise Refused(415, f"Content-Type must be one of {expected}; got {content_type[:100]!r}.{hint}")
+    return _chosen(Asked(outputs, targets, options))
 
 
-OPTIONS = ("coverage", "row", "neighbors")
-"""What may be said besides the rows: in the JSON, or in the address."""
-
-
-def _options(query: Mapping[str, str], found: dict[str, Any]) -> dict[str, Any]:
-    """Return what is wanted of the rows, checked."""
-    unknown = next((name for name in query if name not in OPTIONS), None)
-    if unknown is not None:
-        raise Refused(422, f"{unknown[:100]!r} is no option; known: {', '.join(OPTIONS)}.")
-    found = {**{name: _read_number(name, text) for name, text in query.items()}, **found}
-    if found.get("coverage") is not None:
-        exact_coverage(found["coverage"])
-    for name in ("row", "neighbors"):
-        value = found.get(name, 0)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise Refused(422, f"{name} must be a whole number, 0 or more; got {str(value)[:100]!r}.")
-    return found
-
-
-def _read_number(name: str, text: str) -> Coverage:
-    """Return a number that stands in the address."""
-    if name == "coverage":
-        return read_coverage(text)
-    for read in (int, float):
-        try:
-            return read(text)
-        except (ValueError, OverflowError):
-            continue
-    raise Refused(422, f"{name[:100]} must be a number; got {text[:100]!r}.")
+def _chosen(found: Asked) -> Asked:
+    """Return what is asked of the one row, where only one is wanted; refuse ids that could be mixed up."""
+    outputs, targets, row = found.outputs, found.targets, found.options.row
+    if row is not None:
+        if row >= len(outputs):
+            raise Refused(422, f"row must be one of the {len(outputs)} rows, counted from 0; got {row}.")
+        outputs = outputs[row : row + 1]
+        targets = None if targets is None else targets[row : row + 1]
+    if found.options.id is not None and len(outputs) > 1:
+        raise Refused(422, f"id is for one row; there are {len(outputs)}. Give row_ids, or name one by row.")
+    check_distinct_ids(outputs.row_ids)
+    return Asked(outputs, targets, found.options)
 
 
 def check_keys(found: Mapping[str, Any], known: tuple[str, ...]) -> None:
@@ -134,29 +127,34 @@ def column(name: str, value: object) -> NDArray[Any]:
     kinds = set(map(type, entries))
     if not (kinds <= NUMBERS or (flat and kinds <= TEXTS)):
         odd = next(one for one in entries if type(one) not in NUMBERS)
-        what = "numbers" if name not in ("row_ids", "labels") else "numbers, or texts"
-        raise Refused(422, f"{name} must hold {what}, a list of them for each row; got {_kind(odd)}.")
-    if kinds <= TEXTS and kinds and max(map(len, entries)) > LONGEST_ID:
-        raise Refused(422, f"{name} must be texts of at most {LONGEST_ID} characters.")
+        what = "numbers, or texts" if name in ("row_ids", "labels") else "numbers"
+        each = "one for each row" if flat else "a list of them for each row"
+        raise Refused(422, f"{name} must hold {what}, {each}; got {_kind(odd)}.")
+    if kinds and kinds <= TEXTS:
+        most = LONGEST_ID if name == "row_ids" else MAX_TEXT
+        texts = [str(one) for one in entries]
+        if max(map(len, texts)) > most or any("\0" in one for one in texts):
+            raise Refused(422, f"{name} must be texts of at most {most} characters, without NUL.")
     try:
-        return narrowest(np.array(rows))
+        return np.array(rows)
     except (ValueError, OverflowError) as error:
-        raise Refused(422, f"{name} must have rows of the same length, of numbers that fit: {error}.") from error
+        raise Refused(422, f"{name} must have rows of the same length, of numbers that fit.") from error
 
 
-def narrowest(array: NDArray[Any]) -> NDArray[Any]:
+def narrowest(columns: Columns) -> Columns:
     """Return numbers in float32 where that holds all of them: JSON does not say that they were float32 when they came.
 
     Examples
     --------
-    >>> narrowest(np.array([0.1])).dtype, narrowest(np.array([np.float64(np.float32(0.1))])).dtype
-    (dtype('float64'), dtype('float32'))
+    >>> narrowest({"a": np.array([0.1]), "b": np.array([1.0])})["b"].dtype
+    dtype('float64')
+    >>> narrowest({"a": np.array([0.5]), "b": np.array([1.0])})["b"].dtype
+    dtype('float32')
     """
-    if array.dtype != np.float64:
-        return array
     with np.errstate(over="ignore", under="ignore"):
-        single = array.astype(np.float32)
-    return single if np.array_equal(single, array) else array
+        singles = {name: column.astype(np.float32) for name, column in columns.items() if column.dtype == np.float64}
+    fit = all(np.array_equal(single, columns[name]) for name, single in singles.items())
+    return {**columns, **singles} if fit else columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +198,17 @@ def _json_table(found: dict[str, Any]) -> JsonTable:
     names = found.pop("class_names", None)
     if names is not None and not isinstance(names, list):
         raise Refused(422, f"class_names must be a list of texts; got {_kind(names)}.")
-    return JsonTable({name: column(name, value) for name, value in found.items() if value is not None}, names)
+    columns = {name: column(name, value) for name, value in found.items() if value is not None}
+    truths = {name: columns.pop(name) for name in TARGETS if name in columns}
+    return JsonTable({**narrowest(columns), **truths}, names)
+
+
+def _check_width(table: JsonTable, limits: Limits) -> None:
+    """Say first that rows are too short or too long: what else would be said of them would mislead."""
+    for name in ("logits", "probabilities"):
+        width = table.found[name].shape[-1] if name in table.found else limits.n_classes
+        if limits.n_classes is not None and width != limits.n_classes:
+            raise Refused(422, f"{name} must have {limits.n_classes} numbers in each row, one a class; got {width}.")
 
 
 def _kind(value: object) -> str:
@@ -208,28 +216,30 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _from_table(body: bytes, opened: Callable[[Path], Table], most_bytes: int, most_rows: int) -> ModelOutputs:
+def _from_table(
+    body: bytes, opened: Callable[[Path], Table], limits: Limits
+) -> tuple[ModelOutputs, NDArray[Any] | None]:
     if not body:
         raise Refused(422, "the body is empty; send rows.")
     with in_memory(body) as path:
         try:
-            rows = recognized(opened(path))
-            _check_size(rows, most_bytes, most_rows)
-            return rows.whole()[0]
+            return _rows(opened(path), limits)
         except VicinalError as error:
             msg = str(error).replace(str(path), "the body")
             raise InvalidFile(msg) from error
 
 
-def _check_size(rows: Rows, most_bytes: int, most_rows: int) -> None:
-    """Refuse, by what its headers say, a table that would unpack to too much."""
-    table = rows.table
-    if (table.n_rows or 0) > most_rows:
-        raise Refused(413, f"a request may have {most_rows} rows; this one has {table.n_rows}. Send them in parts.")
+def _rows(table: Table, limits: Limits) -> tuple[ModelOutputs, NDArray[Any] | None]:
+    """Return outputs and, where they come along, targets; refuse, by what headers say, what would be too much."""
+    rows = recognized(table, truth=any(name in table.columns for name in TARGETS))
+    if (table.n_rows or 0) > limits.most_rows:
+        msg = f"a request may have {limits.most_rows} rows; this one has {table.n_rows}. Send them in parts."
+        raise Refused(413, msg)
     headers = table.headers if isinstance(table, NpzTable) else {}  # others are not compressed
     unpacked = sum(headers[name].nbytes for name in {*rows.columns.values(), "class_names"} if name in headers)
-    if unpacked > most_bytes:
-        raise Refused(413, f"a request may unpack to {most_bytes} bytes; this one says {unpacked}.")
+    if unpacked > limits.most_bytes:
+        raise Refused(413, f"a request may unpack to {limits.most_bytes} bytes; this one says {unpacked}.")
+    return rows.whole()
 
 
 @contextmanager

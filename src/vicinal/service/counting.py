@@ -8,7 +8,7 @@ from vicinal.regions import PredictionSets
 from vicinal.service.batching import Regions
 
 with needs("prometheus_client", "serve"):
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 SIZES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -20,8 +20,10 @@ ROWS = (1, 2, 4, 8, 16, 100, 1_000, 10_000)
 class Counts:
     """All counters of one service."""
 
-    def __init__(self, *, sets: bool) -> None:
+    def __init__(self, *, sets: bool, about: dict[str, str]) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        Info("vicinal", "What is served.", registry=self._registry).info(about)
 
         def gauge(name: str, said: str) -> Gauge:
             return Gauge(f"vicinal_{name}", said, registry=self._registry)
@@ -43,6 +45,7 @@ class Counts:
         self.remembered = gauge("answers_remembered", "Answers for which the truth may come.")
         self.unwritten = counter("journal_failures", "Records that the journal could not take.")
         self.truths = gauge("feedback_rows", "Rows whose truth is known.")
+        self.refused = counter("feedback_refused", "Truths of rows that are unknown, or known already.", "why")
         self.coverage = gauge("coverage", "Share of the last rows whose answer held the truth.")
         self.lower = gauge("coverage_lower", "Lower end of its 95 % interval.")
         self.upper = gauge("coverage_upper", "Upper end of its 95 % interval.")

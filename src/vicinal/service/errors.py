@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from vicinal._words import as_options
 from vicinal.errors import VicinalError
+
+RENAMING = re.compile(r", or on the command line add --rename \S*\.")
+"""Advice that only the command line can follow."""
 
 
 class Refused(Exception):
@@ -17,4 +22,5 @@ class Refused(Exception):
 
 def refusal(error: VicinalError) -> Refused:
     """Return what the library refused as a request is refused: understood, but not acceptable."""
-    return Refused(422, " ".join(as_options(str(error)).split()))
+    words = RENAMING.sub(".", " ".join(as_options(str(error)).split()))
+    return Refused(422, words)

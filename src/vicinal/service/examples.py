@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.datasets import load_cifar100_resnet18
+from vicinal.drift import DriftMonitor
 from vicinal.errors import Incompatible, VicinalError
 from vicinal.fingerprints import row_marks
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
@@ -28,12 +29,13 @@ class Examples:
     outputs: ModelOutputs | None
     truths: Sequence[str | float] | None
     source: str
+    total: int | None = 0  # rows there are, of which the first can be picked
 
     def __len__(self) -> int:
         return 0 if self.outputs is None else len(self.outputs)
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return number, truth and what the model said first of each row."""
+        """Return number and truth of each row."""
         return [{"row": row, "truth": None if self.truths is None else self.truths[row]} for row in range(len(self))]
 
     def row(self, number: int) -> dict[str, Any]:
@@ -57,10 +59,15 @@ def from_file(path: str, predictor: AnyPredictor) -> Examples:
     """Return the first rows of a file; the predictor must be able to answer them."""
     table = open_table([path])
     rows = recognized(table, truth=any(name in table.columns for name in TARGETS))
-    found = next(rows.each(lambda _, outputs, targets: (outputs, targets), MOST))
-    outputs, targets = found
-    predictor.predict(outputs[:1])  # type: ignore[arg-type]  # it refuses what it cannot answer
-    return Examples(outputs, None if targets is None else _words(predictor, targets.tolist()), path)
+    outputs, targets = next(rows.each(lambda _, outputs, targets: (outputs, targets), MOST))
+    try:
+        predictor.predict(outputs[:1])  # type: ignore[arg-type]  # it refuses what it cannot answer
+        DriftMonitor(predictor).check_new(row_marks(outputs))
+        truths = None if targets is None else truth_words(predictor, targets.tolist())
+    except VicinalError as error:
+        msg = f"--examples {path}: {error}"
+        raise Incompatible(msg) from error
+    return Examples(outputs, truths, path, table.n_rows)
 
 
 def bundled(predictor: AnyPredictor) -> Examples:
@@ -82,10 +89,10 @@ def bundled(predictor: AnyPredictor) -> Examples:
     if not len(chosen):
         return nothing
     some = data[chosen]
-    return Examples(some.outputs, _words(predictor, some.labels.tolist()), "CIFAR-100, ResNet-18")
+    return Examples(some.outputs, truth_words(predictor, some.labels.tolist()), "CIFAR-100, ResNet-18", int(new.sum()))
 
 
-def _words(predictor: AnyPredictor, targets: list[Any]) -> list[str | float]:
+def truth_words(predictor: AnyPredictor, targets: list[Any]) -> list[str | float]:
     """Return truths as feedback takes them: names where there are any."""
     if not isinstance(predictor, SetPredictor):
         return [float(target) for target in targets]

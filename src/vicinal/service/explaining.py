@@ -14,7 +14,6 @@ from vicinal.predictor import SetPredictor
 from vicinal.regions import PredictionSets
 from vicinal.reporting.explorer import LISTED_LABELS, is_local, neighbor_words, target_word, voters
 from vicinal.service.batching import AnyPredictor
-from vicinal.service.errors import Refused
 
 STEPS = 120
 """Points of a curve."""
@@ -26,11 +25,9 @@ MOST_LABELS = 60
 """Labels that are listed at most."""
 
 
-def explained(predictor: AnyPredictor, outputs: ModelOutputs, row: int, neighbors: int) -> dict[str, Any]:
+def explained(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) -> dict[str, Any]:
     """Return one row's answer, its threshold beside the global one, its neighbors, and labels with their p-values."""
-    if row >= len(outputs):
-        raise Refused(422, f"row must be one of the {len(outputs)} rows, counted from 0; got {row}.")
-    one = outputs[row : row + 1]
+    one = outputs[:1]
     explanation = predictor.explain(one)
     regions = predictor.predict(one)  # type: ignore[arg-type]  # it refuses outputs of the other task
     near = explanation.neighbors if is_local(predictor) else voters(predictor, one)
@@ -41,7 +38,7 @@ def explained(predictor: AnyPredictor, outputs: ModelOutputs, row: int, neighbor
         "global_threshold": json_number(explanation.global_threshold),
         "effective_size": near.effective_size,
         "n_neighbors": len(near.rows),
-        "words": str(explanation),
+        "words": str(explanation) if is_local(predictor) else _everyone(explanation.threshold, len(near.rows)),
         "neighbors_are": caption,
         "neighbor_column": column,
         "neighbors": _neighbors(predictor, near, min(neighbors, MOST_NEIGHBORS)),
@@ -54,6 +51,12 @@ def explained(predictor: AnyPredictor, outputs: ModelOutputs, row: int, neighbor
     center = float(predictor.nonconformity.center(predictor.nonconformity.prepared(as_regression(one)))[0])  # type: ignore[union-attr]
     ends = {"lower": regions.lower[0], "upper": regions.upper[0], "length": regions.lengths[0]}  # type: ignore[union-attr]
     return {**found, "prediction": center, **{name: json_number(float(value)) for name, value in ends.items()}}
+
+
+def _everyone(threshold: float, voters: int) -> str:
+    """Say why, where no neighborhood makes the threshold."""
+    votes = f" {voters} neighbors have a say in what the model is taken to have said." if voters else ""
+    return f"Every row has the same threshold, {threshold:.6g}: it comes from all calibration rows alike.{votes}"
 
 
 def _set(predictor: SetPredictor, one: ClassificationOutputs, sets: PredictionSets) -> dict[str, Any]:

@@ -26,13 +26,14 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN = ("/", "/page.css", "/page.js", "/shared.css", "/shared.js", "/healthz", "/readyz")
+PAGE = ("/", "/page.css", "/page.js", "/shared.css", "/shared.js")
+OPEN = (*PAGE, "/healthz", "/readyz")
 """What is seen without a token: it holds no data."""
 
 WORK = ("/predict", "/explain", "/feedback")
 """What is limited in number."""
 
-ROUTES = (*OPEN, *WORK, "/model", "/drift", "/examples", "/metrics", "/openapi.json")
+ROUTES = ("/healthz", "/readyz", *WORK, "/model", "/drift", "/examples", "/metrics", "/openapi.json")
 BODIES_AT_ONCE = 4
 """Bodies of the largest size that are held at a time."""
 
@@ -46,7 +47,7 @@ HEADERS = {
 """Said with every reply."""
 
 SHORT = 1 << 15
-"""Bytes of a reply that nobody has to wait for."""
+"""Bytes of a reply that nobody has to wait for; longer ones go in pieces of as many."""
 
 GONE = 499
 """What the log says of a request that its sender left."""
@@ -106,6 +107,8 @@ class _Visit:
         given = self.headers.get(b"x-request-id", b"").decode("latin-1")
         self.request_id = given if given.isalnum() and len(given) <= 64 else secrets.token_hex(8)  # noqa: PLR2004
         scope.setdefault("state", {})["rows"] = None
+        if scope["method"] == "HEAD":  # as GET; the server leaves the body out
+            self.scope = {**scope, "method": "GET"}
 
     async def answered(self) -> None:
         """Answer, whatever happens."""
@@ -113,8 +116,8 @@ class _Visit:
         try:
             self._check_host()
             self._check_token()
-            entered = self.gate.enter(self.path)
             body = b"" if self.read else await self._body()
+            entered = self.gate.enter(self.path)  # once it is whole: slow senders keep nobody out
             await self.gate.app(self.scope, _whole(body), self.send)
         except Refused as error:
             await self._refuse(error)
@@ -207,19 +210,23 @@ class _Visit:
                 *message["headers"],
                 *((name.encode(), value.encode()) for name, value in more.items() if name.encode() not in said),
             ]
-        if len(message.get("body", b"")) < SHORT:  # it fits what the system takes at once
+        body = message.get("body", b"")
+        if len(body) < SHORT:  # it fits what the system takes at once
             await self._send(message)
             return
-        try:
-            async with asyncio.timeout(self.gate.settings.timeout):
-                await self._send(message)
-        except TimeoutError:  # whoever asked does not fetch the reply
-            raise Gone from None
+        # In pieces, each of which waits until the one before is on its way: a reply that nobody fetches is let go.
+        for start in range(0, len(body), SHORT):
+            left = message.get("more_body", False) or start + SHORT < len(body)
+            try:
+                async with asyncio.timeout(self.gate.settings.timeout):
+                    await self._send({**message, "body": body[start : start + SHORT], "more_body": left})
+            except TimeoutError:
+                raise Gone from None
 
     def _log(self) -> None:
         seconds = time.perf_counter() - self.began
-        first = "/" + self.path.split("/")[1]
-        route = first if first in ROUTES else "other"
+        first = "/" + self.path.removeprefix("/").partition("/")[0]
+        route = "page" if self.path in PAGE else first if first in ROUTES else "other"
         status = GONE if self.status is None else self.status
         self.gate.counts.requests.labels(route, status).inc()
         self.gate.counts.seconds.labels(route).observe(seconds)

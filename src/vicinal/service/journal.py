@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,10 @@ from vicinal._files import replacing, writable, writing
 from vicinal.errors import CannotWrite, CorruptArtifact
 from vicinal.tables.files import one_line
 
-FRAME = struct.Struct("<4sIIQ")  # mark, checksum, length of the words, length of all
+FRAME = struct.Struct("<4sIQI")  # mark, length of the words, length of all, checksum of all
+CHECK = struct.Struct("<I")  # of what stands before it
+HEAD = FRAME.size + CHECK.size
 MARK = b"vcj1"
-MAX_RECORD = 1 << 31
 LEAST = 64 << 20
 """Bytes below which a journal is never written anew."""
 
@@ -43,7 +44,8 @@ class Record:
         shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
         words = json.dumps({**self.words, "arrays": shapes}, allow_nan=False).encode()
         body = b"".join([words, *(array.tobytes() for array in arrays.values())])
-        return FRAME.pack(MARK, zlib.crc32(body), len(words), len(body)) + body
+        frame = FRAME.pack(MARK, len(words), len(body), zlib.crc32(body))
+        return frame + CHECK.pack(zlib.crc32(frame)) + body
 
     @classmethod
     def unpacked(cls, body: bytes, length: int) -> Record:
@@ -71,34 +73,40 @@ class Journal:
         self._handle = self._opened()
         self._length = 0  # of what is known to be whole
         self._dense = LEAST  # bytes after it was last written anew
+        self.dropped = 0  # bytes of a last record that was cut off
 
     def read(self) -> Iterator[Record]:
         """Yield all records from the beginning; a last one that was cut off is removed from the file."""
         size = os.fstat(self._handle).st_size
         with self.path.open("rb") as file:
             while self._length < size:
-                record, length = self._next(file.read(FRAME.size), file, size)
-                if record is None:
+                found = self._next(file, size - self._length)
+                if found is None:
+                    self.dropped = size - self._length
                     os.ftruncate(self._handle, self._length)
                     return
-                self._length += length
-                yield record
+                yield found
+                self._length = file.tell()
 
-    def _next(self, frame: bytes, file: Any, size: int) -> tuple[Record | None, int]:
-        """Return the next record and its length; None where the file ends in the middle of it."""
-        if len(frame) < FRAME.size:
-            return None, 0
-        mark, checksum, words, length = FRAME.unpack(frame)
-        if mark != MARK or words > length or length > MAX_RECORD:
+    def _next(self, file: BinaryIO, left: int) -> Record | None:
+        """Return the next record; None where the file ends within it, or in zeros, as a power cut leaves it."""
+        head = file.read(HEAD)
+        if len(head) < HEAD and (MARK.startswith(head[: len(MARK)]) or head.startswith(MARK)):
+            return None
+        if not head.strip(b"\0") and not file.read().strip(b"\0"):
+            return None
+        if len(head) < HEAD or not head.startswith(MARK):
             raise self._damaged("there is no record")
-        last = self._length + FRAME.size + length >= size
+        _, words, length, checksum = FRAME.unpack(head[: FRAME.size])
+        if CHECK.unpack(head[FRAME.size :])[0] != zlib.crc32(head[: FRAME.size]) or words > length > 0:
+            raise self._damaged("the head of a record does not agree with its checksum")
         body = file.read(length)
-        if len(body) < length or (last and zlib.crc32(body) != checksum):
-            return None, 0
         if zlib.crc32(body) != checksum:
+            if HEAD + length >= left:
+                return None
             raise self._damaged("a record does not agree with its checksum")
         try:
-            return Record.unpacked(body, words), FRAME.size + length
+            return Record.unpacked(body, words)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             raise self._damaged(one_line(error)) from error
 
@@ -122,11 +130,12 @@ class Journal:
 
     def rewrite(self, records: Iterable[Record]) -> None:
         """Put these records in the place of all there are, at once."""
+        self._dense *= 2  # not again at once, should it fail
         with replacing(self.path) as file:
             for record in records:
                 file.write(record.packed())
-        os.close(self._handle)
-        self._handle = self._opened()
+        old, self._handle = self._handle, self._opened()
+        os.close(old)
         self._length = os.fstat(self._handle).st_size
         self._dense = max(LEAST, self._length)
 

@@ -6,9 +6,10 @@ truth that could not be written is not remembered either.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,22 @@ from numpy.typing import NDArray
 
 from vicinal._arrays import Bools, Floats
 from vicinal.drift import Drift, DriftMonitor
-from vicinal.errors import CorruptArtifact, UnsupportedArtifact
+from vicinal.errors import CannotWrite, CorruptArtifact, UnsupportedArtifact
+from vicinal.fingerprints import row_marks
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
 from vicinal.regions import PredictionSets
 from vicinal.service.batching import AnyPredictor, Regions
 from vicinal.service.journal import Journal, Record
+from vicinal.service.logs import log
+
+AT_A_TIME = 100
+"""Truths that are counted before others get their turn."""
 
 MOST_BYTES = 1 << 29
 """Bytes of remembered answers; where rows are long, fewer answers are remembered."""
+
+OVERHEAD = 500
+"""Bytes that go with an answer, besides what its truth is scored by."""
 
 POINTS = 400
 """Moments of the past that the page shows."""
@@ -31,7 +40,7 @@ POINTS = 400
 KINDS: dict[str, type[ModelOutputs]] = {"sets": ClassificationOutputs, "intervals": RegressionOutputs}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Answered:
     """Answers that were given together, and what their truth is scored by."""
 
@@ -40,12 +49,13 @@ class Answered:
     bounds: dict[str, Floats]  # threshold | lower, upper: (n,) each
     asked: float  # coverage
     told: Bools  # (n,) whose truth is known
+    live: int = 0  # rows that have not been answered again, or forgotten
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held."""
+        """Bytes that are held, about."""
         columns = (getattr(self.outputs, one.name) for one in fields(self.outputs))
-        return sum(column.nbytes for column in columns if isinstance(column, np.ndarray))
+        return OVERHEAD * (1 + len(self.ids)) + sum(one.nbytes for one in columns if isinstance(one, np.ndarray))
 
     def covered(self, rows: Sequence[int], scores: Floats, targets: NDArray[Any]) -> Bools:
         """Return whether the answer for each of some rows holds its truth, (rows,)."""
@@ -76,6 +86,7 @@ class Truths:
     """Rows whose truth has come: where they are remembered, in the order the truth came."""
 
     ids: list[str]
+    numbers: list[int]  # where in the list of truths they stand
     places: list[tuple[Answered, int]]
     unknown: list[str]
     repeated: list[str]
@@ -119,20 +130,22 @@ class Ledger:
 
     def truths(self, ids: Sequence[str]) -> Truths:
         """Find the answers whose truth has come; those that are not remembered, or told before, are said."""
-        found = Truths([], [], [], [])
-        for row_id in ids:
+        found, seen = Truths([], [], [], [], []), set[str]()
+        for number, row_id in enumerate(ids):
             if row_id not in self._known:
                 found.unknown.append(row_id)
-            elif self._is_told(row_id) or row_id in found.ids:
+            elif self._is_told(row_id) or row_id in seen:
                 found.repeated.append(row_id)
             else:
+                seen.add(row_id)
                 found.ids.append(row_id)
+                found.numbers.append(number)
                 found.places.append(self._known[row_id])
         return found
 
     def scored(self, places: Sequence[tuple[Answered, int]], targets: NDArray[Any]) -> tuple[Floats, Bools, Floats]:
         """Return the score of each truth, whether the answer held it, and the coverage asked for, (n,) each."""
-        scores, covered = np.empty(len(places)), np.empty(len(places), np.bool_)
+        scores, covered, marks = np.empty(len(places)), np.empty(len(places), np.bool_), np.empty(len(places))
         together: dict[int, list[int]] = {}
         for number, (answered, _) in enumerate(places):
             together.setdefault(id(answered), []).append(number)
@@ -140,18 +153,30 @@ class Ledger:
             answered = places[numbers[0]][0]
             rows = [places[number][1] for number in numbers]
             some = answered.outputs[np.array(rows)]
+            marks[numbers] = row_marks(some)
             scores[numbers] = self.predictor.target_scores(some, targets[numbers])
             covered[numbers] = answered.covered(rows, scores[numbers], targets[numbers])
+        self.monitor.check_new(marks)
         return scores, covered, np.array([answered.asked for answered, _ in places])
 
-    def tell(self, ids: Sequence[str], scores: Floats, covered: Bools, asked: Floats) -> Drift:
-        """Take truths in, each of which `truths` has found and `scored` has scored."""
+    def tell(self, ids: Sequence[str], scores: Floats, covered: Bools, asked: Floats) -> Iterator[Drift]:
+        """Take truths in, each of which `truths` has found and `scored` has scored; yield as they are counted.
+
+        All of them are written, and marked as told, before the first is counted.
+        """
         if self._journal is not None:
             arrays: dict[str, NDArray[Any]] = {"scores": scores, "covered": covered, "asked": asked}
             self._journal.append(Record({"type": "truths", "ids": list(ids)}, arrays))
-        drift = self._told(ids, scores, covered, asked)
+        for row_id in ids:
+            if row_id in self._known:
+                answered, row = self._known[row_id]
+                answered.told[row] = True
+        for start in range(0, len(scores), AT_A_TIME):
+            some = slice(start, start + AT_A_TIME)
+            drift = self.monitor.record(scores[some], covered[some], asked[some])
+            self.history.append(drift)
+            yield drift
         self._tidy()
-        return drift
 
     def close(self) -> None:
         """See that the journal is on the disk."""
@@ -162,44 +187,49 @@ class Ledger:
         answered, row = self._known[row_id]
         return bool(answered.told[row])
 
-    def _told(self, ids: Sequence[str], scores: Floats, covered: Bools, asked: Floats) -> Drift:
-        for row_id in ids:
-            if row_id in self._known:
-                answered, row = self._known[row_id]
-                answered.told[row] = True
-        drift = self.monitor.record(scores, covered, asked)
-        self.history.append(drift)
-        return drift
-
     def _keep(self, answered: Answered) -> None:
         for row, row_id in enumerate(answered.ids):
-            self._known.pop(row_id, None)  # so that it counts as new
+            self._drop(row_id)  # so that it counts as new
             self._known[row_id] = (answered, row)
+            answered.live += 1
         self._batches.append(answered)
         self._bytes += answered.nbytes
-        while len(self._known) > self.most or (self._bytes > MOST_BYTES and len(self._batches) > 1):
-            self._forget()
+        while len(self._known) > self.most:
+            self._drop(next(iter(self._known)))
+        while self._bytes > MOST_BYTES and len(self._batches) > 1:
+            for row_id in self._batches[0].ids:
+                if self._known.get(row_id, (None, 0))[0] is self._batches[0]:
+                    self._drop(row_id)
+            self._sweep()
+        self._sweep()
 
-    def _forget(self) -> None:
-        """Forget the oldest answers: those beyond the number, or all that came with the oldest."""
-        oldest = self._batches[0]
-        mine = [row_id for row_id in oldest.ids if self._known.get(row_id, (None, 0))[0] is oldest]
-        spare = len(mine) if self._bytes > MOST_BYTES else min(len(mine), len(self._known) - self.most)
-        for row_id in mine[:spare]:
-            del self._known[row_id]
-        if spare == len(mine):
-            self._batches.popleft()
-            self._bytes -= oldest.nbytes
+    def _drop(self, row_id: str) -> None:
+        """Forget one answer, where it is remembered."""
+        if row_id in self._known:
+            self._known.pop(row_id)[0].live -= 1
+
+    def _sweep(self) -> None:
+        """Let go of answers of which none is remembered: the oldest, and now and then those in between."""
+        while self._batches and not self._batches[0].live:
+            self._bytes -= self._batches.popleft().nbytes
+        if len(self._batches) > 2 * len(self._known) + AT_A_TIME:
+            self._batches = deque(one for one in self._batches if one.live)
+            self._bytes = sum(one.nbytes for one in self._batches)
 
     def _tidy(self) -> None:
-        """Write the journal anew where most of it no longer counts."""
-        if self._journal is not None and self._journal.overgrown:
+        """Write the journal anew where most of it no longer counts; where that fails, the old one goes on."""
+        if self._journal is None or not self._journal.overgrown:
+            return
+        try:
             self._journal.rewrite(self._records())
+        except CannotWrite as error:
+            log("journal", level=logging.ERROR, why=f"it could not be written anew and goes on growing: {error}")
 
     def _records(self) -> Iterator[Record]:
         """Yield all that is needed to come back to this state."""
         yield self._beginning()
-        yield Record({"type": "state", "drift": self.monitor.snapshot()})
+        moments = [asdict(one) for one in self.history]
+        yield Record({"type": "state", "drift": self.monitor.snapshot(), "history": moments})
         for answered in self._batches:
             rows = [row for row, row_id in enumerate(answered.ids) if self._known.get(row_id) == (answered, row)]
             if rows:
@@ -219,21 +249,25 @@ class Ledger:
                 self._again(record, first=first)
             except (ValueError, TypeError, LookupError, AttributeError) as error:
                 if isinstance(error, UnsupportedArtifact):
-                    raise
+                    raise UnsupportedArtifact(f"{journal.path}: {error}") from None
                 msg = f"{journal.path} is damaged: {error!r}. Move it away to begin anew."
                 raise CorruptArtifact(msg) from error
             first = False
         if first:
             journal.append(self._beginning())
+        rows = self.monitor.drift.rows
+        log("journal", file=str(journal.path), answers=len(self), truths=rows, bytes_dropped=journal.dropped)
 
     def _again(self, record: Record, *, first: bool) -> None:
         words, arrays = record.words, record.arrays
         if first and (words["type"] != "journal" or words["model"] != self.model):
-            msg = "the journal is that of another model; name another file, or move it away to begin anew."
+            theirs = str(words.get("model", "none"))[:20]
+            msg = f"it is the journal of another model ({theirs}..., not {self.model[:20]}...); name another file."
             raise UnsupportedArtifact(msg)
         if words["type"] == "answers":
             self._keep(Answered.of_record(record, KINDS[self.predictor.kind]))
         elif words["type"] == "truths":
-            self._told(words["ids"], arrays["scores"], arrays["covered"], arrays["asked"])
+            deque(self.tell(words["ids"], arrays["scores"], arrays["covered"], arrays["asked"]), maxlen=0)
         elif words["type"] == "state":
             self.monitor.resume(words["drift"])
+            self.history.extend(Drift(**{**one, "interval": tuple(one["interval"])}) for one in words["history"])

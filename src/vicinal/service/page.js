@@ -6,8 +6,9 @@
   const TYPES = { npz: "application/x-npz", arrow: "application/vnd.apache.arrow.stream", json: "application/json" };
   const LISTED = 500; // rows of a file that can be picked
   const POLL = 2000; // milliseconds
+  const GONE = "The service does not answer. Is it still running?";
+  // `shown` is the row on the page, which may be another than the chosen one while the service is asked
   const state = { model: null, rows: [], file: null, token: sessionStorage.getItem("token") ?? "", turn: 0, shown: null };
-  const told = new Set(JSON.parse(sessionStorage.getItem("told") ?? "[]")); // examples whose truth has been told
 
   // The service -------------------------------------------------------------------------------------------------------
 
@@ -18,28 +19,37 @@
     try {
       reply = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body, cache: "no-store" });
     } catch {
-      throw new Error("The service does not answer. Is it still running?");
+      throw new Error(GONE);
     }
     const found = await reply.json().catch(() => ({ detail: `The service answered ${reply.status}.` }));
-    if (reply.status === 401) $("entry").hidden = false;
+    if (reply.status === 401) throw locked();
     if (!reply.ok) throw new Error(found.detail);
     return found;
   }
 
   const post = (path, value) => ask(path, { body: JSON.stringify(value) });
 
-  function say(message) {
-    $("trouble").hidden = !message;
-    $("trouble").textContent = message ?? "";
+  function locked() {
+    const words = state.token ? "That token was not accepted." : "This service asks for a token.";
+    sessionStorage.removeItem("token");
+    $("entry").hidden = false;
+    for (const id of ["ask", "live", "model"]) $(id).hidden = true;
+    $("subtitle").textContent = "";
+    return new Error(words);
+  }
+
+  function say(message, where = "trouble") {
+    $(where).hidden = !message;
+    $(where).textContent = message ?? "";
   }
 
   // Whatever fails is said, and what was there before stays.
-  const trying = (work) => async (...given) => {
+  const trying = (work, where = "trouble") => async (...given) => {
     try {
       await work(...given);
-      say(null);
+      if (where === "trouble") say(null);
     } catch (error) {
-      say(error.message);
+      say(error.message, where);
     }
   };
 
@@ -67,21 +77,21 @@
     return Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => Number(((first + at) * step).toPrecision(12)));
   }
 
-  function drawing(label, spanX, spanY, titleX) {
+  function drawing(label, spanX, spanY, titleX, tall = HEIGHT) {
     WIDTH = Math.max(300, Math.min(560, document.documentElement.clientWidth - 40));
     const x = scale(spanX, LEFT, WIDTH - RIGHT);
-    const y = scale(spanY, HEIGHT - BOTTOM, TOP);
+    const y = scale(spanY, tall - BOTTOM, TOP);
     const text = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
-    const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT + 12}`, role: "img", "aria-label": label });
-    for (const value of ticks(spanY)) {
+    const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${tall + 12}`, role: "img", "aria-label": label });
+    for (const value of tall < HEIGHT ? [] : ticks(spanY)) {
       svg.append(s("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
         s("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, text(value)));
     }
     for (const value of ticks(spanX, 5)) {
-      svg.append(s("text", { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, text(value)));
+      svg.append(s("text", { x: x(value), y: tall - BOTTOM + 16, "text-anchor": "middle" }, text(value)));
     }
-    svg.append(s("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM }),
-      s("text", { x: (LEFT + WIDTH) / 2, y: HEIGHT + 6, "text-anchor": "middle" }, titleX));
+    svg.append(s("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: tall - BOTTOM, y2: tall - BOTTOM }),
+      s("text", { x: (LEFT + WIDTH) / 2, y: tall + 6, "text-anchor": "middle" }, titleX));
     return { svg, x, y };
   }
 
@@ -122,7 +132,7 @@
 
   function history(moments, label, pick, spanY, titleX, extra) {
     const rows = moments.map((one) => one.rows);
-    const { svg, x, y } = drawing(label, [Math.min(...rows), Math.max(...rows, Math.min(...rows) + 1)], spanY, titleX);
+    const { svg, x, y } = drawing(label, [Math.min(0, ...rows), Math.max(...rows)], spanY, titleX);
     extra(svg, x, y);
     const points = moments.map((one) => [x(one.rows), y(pick(one))]);
     svg.append(s("path", { class: "near", d: path(points) }));
@@ -133,14 +143,18 @@
 
   // One row -----------------------------------------------------------------------------------------------------------
 
-  function list(source, rows) {
+  function list(source, rows, total) {
     state.rows = rows;
     $("source").textContent = source;
-    $("count").textContent = rows.length ? `(${whole(rows.length)})` : "";
+    $("count").textContent = total > rows.length ? `(the first ${whole(rows.length)} of ${whole(total)})`
+      : rows.length ? `(${whole(rows.length)})` : "";
     $("rows").replaceChildren(...rows.map((row, at) => h("option", { value: at }, row.name)));
     $("empty").hidden = rows.length > 0;
     $("row").hidden = !rows.length;
-    $("tell-all").hidden = Boolean(state.file) || !rows.some((row) => row.truth !== null);
+    for (const id of ["previous", "next", "random", "coverage", "rows"]) $(id).disabled = !rows.length;
+    $("tell-all").hidden = !rows.some((row) => row.truth !== null);
+    $("tell-all").disabled = false;
+    $("tell-all").textContent = `Tell all ${whole(rows.length)}`;
     if (!rows.length) return;
     $("rows").selectedIndex = 0;
     show();
@@ -149,10 +163,11 @@
   const chosen = () => state.rows[$("rows").selectedIndex];
   const coverage = () => Number($("coverage").value);
 
-  async function body(row) {
-    if (row.file) return { body: row.file, type: row.type };
-    row.body ??= JSON.stringify(await ask(`examples/${row.row}`));
-    return { body: row.body };
+  // One row as it is sent: a row of a file by its number, an example by what it is.
+  async function sent(path, row, options) {
+    if (!row.file) row.body ??= JSON.stringify(await ask(`examples/${row.row}`));
+    const query = new URLSearchParams(row.file ? { ...options, row: row.row } : options);
+    return ask(`${path}?${query}`, row.file ? { body: row.file, type: row.type } : { body: row.body });
   }
 
   const show = trying(async () => {
@@ -160,12 +175,15 @@
     if (!row) return;
     const turn = ++state.turn; // answers may come in another order than they were asked for
     $("coverage-output").textContent = level(coverage());
-    const where = row.file ? `explain?row=${row.row}&coverage=${coverage()}` : `explain?coverage=${coverage()}`;
-    const found = await ask(where, await body(row));
+    const found = await sent("explain", row, { coverage: coverage() });
     if (turn === state.turn) draw(row, found);
   });
 
   function draw(row, found) {
+    if (state.shown !== row) {
+      $("truth").value = row.truth ?? "";
+      say(null, "told");
+    }
     state.shown = row;
     $("row").hidden = false;
     $("row-title").textContent = row.name;
@@ -181,15 +199,20 @@
     $("labels").hidden = !sets;
     $("interval").hidden = sets;
     (sets ? drawSet : drawInterval)(row, found);
-    const near = found.neighbors.map((one) => [whole(one.row) === "–" ? String(one.row) : String(one.row), one.target,
-      number(one.distance), number(one.weight), score(one.score)]);
-    $("neighbors").replaceChildren(near.length
-      ? table(`${found.neighbors_are}: ${near.length} of ${whole(found.n_neighbors)}, worth `
-        + `${number(found.effective_size)} equal ones`, ["Row", found.neighbor_column, "Distance", "Weight", "Score"],
-        near, { left: [found.neighbor_column] })
-      : h("p", { class: "muted" }, "Nobody: every row has the same threshold."));
-    $("truth").value = row.truth ?? "";
+    drawNeighbors(found);
     $("status").textContent = `${row.name}. ${$("verdict").textContent}`;
+  }
+
+  function drawNeighbors(found) {
+    const scored = found.neighbors.some((one) => one.score !== null);
+    const columns = ["Row", found.neighbor_column, "Distance", "Weight", ...(scored ? ["Score"] : [])];
+    const rows = found.neighbors.map((one) => [String(one.row), one.target, number(one.distance), number(one.weight),
+      ...(scored ? [score(one.score)] : [])]);
+    const caption = `${found.neighbors_are}: ${rows.length} of ${whole(found.n_neighbors)}, worth `
+      + `${number(found.effective_size)} equal ones`;
+    $("neighbors").replaceChildren(rows.length
+      ? table(caption, columns, rows, { kind: "full", left: [found.neighbor_column] })
+      : h("p", { class: "muted" }, "Nobody: every row has the same threshold."));
   }
 
   function verdict(row, said, holds) {
@@ -198,160 +221,220 @@
   }
 
   function drawSet(row, found) {
-    const names = found.set.map(String);
     const count = `${whole(found.size)} ${found.size === 1 ? "label" : "labels"}`;
-    verdict(row, `At coverage ${level(found.coverage)} the set has ${count}.`, names.includes(String(row.truth)));
-    $("set").replaceChildren(...names.slice(0, 60).map((name) =>
-      h("li", { class: name === String(row.truth) ? "truth" : null }, name)),
-      ...(names.length > 60 ? [h("li", {}, `and ${names.length - 60} more`)] : []));
+    const why = found.size ? "" : " No label fits as well as the truths of calibration rows did: the row is unlike them, or "
+      + "the model is sure of nothing. A score in NeverEmpty(...) always keeps the top label.";
+    verdict(row, `At coverage ${level(found.coverage)} the set has ${count}.${why}`,
+      found.set.map(String).includes(String(row.truth)));
+    const inside = found.labels.filter((one) => one.in_set).map((one) => one.label); // the most probable first
+    const rest = found.size - inside.length;
+    $("set").replaceChildren(...inside.map((name) => h("li", { class: name === String(row.truth) ? "truth" : null }, name)),
+      ...(rest > 0 ? [h("li", {}, `and ${whole(rest)} less probable ones`)] : []));
     const bar = (part) => {
       const inner = h("i");
       inner.style.width = `${100 * part}%`;
       return h("span", { class: "bar-cell" }, h("span", {}, inner), share(part));
     };
-    $("labels").replaceChildren(table("Labels, the most probable first; those in the set are marked",
-      ["Label", "Probability", "Score", "p-value"],
+    const caption = "Labels, the most probable first; those in the set are marked"
+      + (rest > 0 ? ` (${whole(inside.length)} of ${whole(found.size)})` : "");
+    $("labels").replaceChildren(table(caption, ["Label", "Probability", "Score", "p-value"],
       found.labels.map((one) => [tagged(one.label, one.label === String(row.truth) ? "truth" : null), bar(one.probability),
         score(one.score), share(one.p_value)]),
-      { kind: "full marked", left: ["Probability"], rowClass: (at) => (found.labels[at].in_set ? "in" : "out") }));
+      { kind: found.labels.length > 15 ? "marked" : "full marked", left: ["Probability"],
+        rowClass: (at) => (found.labels[at].in_set ? "in" : "out") }));
   }
 
   function drawInterval(row, found) {
     const ends = [found.lower, found.upper].map((one) => (known(one) ? number(one, 4) : value(one) < 0 ? "−∞" : "+∞"));
-    const truth = Number(row.truth);
-    verdict(row, `At coverage ${level(found.coverage)} the interval goes from ${ends[0]} to ${ends[1]}.`,
-      value(found.lower) <= truth && truth <= value(found.upper));
-    $("interval").replaceChildren(h("p", {}, `The model predicts ${number(found.prediction, 4)}.`));
+    const truth = row.truth === null ? null : Number(row.truth);
+    const empty = value(found.lower) > value(found.upper);
+    verdict(row, `At coverage ${level(found.coverage)} the interval ${empty ? "is empty" : `goes from ${ends[0]} to ${ends[1]}`}.`
+      + ` The model predicts ${number(found.prediction, 4)}.`, value(found.lower) <= truth && truth <= value(found.upper));
+    const targets = found.neighbors.map((one) => Number(one.target)).filter(Number.isFinite);
+    const marks = [found.lower, found.upper, found.prediction, truth, ...targets].filter(known);
+    const low = Math.min(...marks), high = Math.max(...marks), pad = (high - low || 1) * 0.06;
+    const { svg, x } = drawing(`Interval from ${ends[0]} to ${ends[1]}, prediction ${number(found.prediction, 4)}.`,
+      [low - pad, high + pad], [0, 0.01], "Dot: prediction. Diamond: truth. Ticks: targets of the neighbors", 90);
+    const middle = 32;
+    if (!empty) {
+      svg.append(s("rect", { class: "band", x: x(value(found.lower)), y: middle - 14, height: 28,
+        width: Math.max(2, x(value(found.upper)) - x(value(found.lower))) }));
+    }
+    svg.append(...targets.map((at) => s("line", { class: "axis", x1: x(at), x2: x(at), y1: middle - 6, y2: middle + 6 })),
+      s("circle", { class: "point", cx: x(found.prediction), cy: middle, r: 5 }));
+    if (truth !== null) {
+      const at = x(truth);
+      svg.append(s("path", { class: "diamond", d: `M${at - 7} ${middle}L${at} ${middle - 7}L${at + 7} ${middle}L${at} ${middle + 7}Z` }));
+    }
+    $("interval").replaceChildren(svg);
   }
 
   // Files -------------------------------------------------------------------------------------------------------------
 
-  const read = trying(async (file) => {
+  async function load(file) {
     const type = TYPES[file.name.split(".").at(-1).toLowerCase()];
+    if (!state.model) throw new Error("The service has not answered yet.");
     if (!type) throw new Error(`${file.name} is not a .npz, .arrow or .json file.`);
     const most = state.model.limits.body_bytes;
     if (file.size > most) throw new Error(`${file.name} has ${whole(file.size)} bytes; the service takes ${whole(most)}.`);
     $("status").textContent = `Reading ${file.name}.`;
-    const found = await ask(`predict?coverage=${coverage()}`, { body: file, type });
+    let found;
+    try {
+      found = await ask("predict?remember=false", { body: file, type });
+    } catch (error) {
+      throw new Error(error.message === GONE ? `${file.name} could not be sent: it has changed, or the service is gone.`
+        : error.message.includes("the body") ? error.message.replace("the body", file.name) : `${file.name}: ${error.message}`);
+    }
     state.file = file;
     list(file.name, found.answers.slice(0, LISTED).map((one, at) => ({
-      row: at, name: `Row ${at}`, truth: null, file, type,
-    })));
+      row: at, name: `Row ${one.row_id}${one.truth === undefined ? "" : `: ${one.truth}`}`, truth: one.truth ?? null, file, type,
+    })), found.answers.length);
+  }
+
+  const read = trying(async (file) => {
+    try {
+      await load(file);
+    } finally {
+      $("file").value = ""; // the list says whose rows are shown, and the same file can be chosen again
+    }
   });
 
   // Truths ------------------------------------------------------------------------------------------------------------
 
+  // The id says which row it is, so that the service counts it once, whoever tells it and how often.
+  const identity = (row) => (row.file ? `${row.file.name} ${row.file.size} ${row.file.lastModified} ${row.row}`.slice(-200)
+    : `example ${row.row}`);
+
   async function tell(row, truth) {
-    const sent = await body(row);
-    const found = await ask(`predict?coverage=${coverage()}`, sent);
-    const answer = found.answers[row.file ? row.row : 0];
-    const numbers = state.model.kind !== "sets" || !state.model.class_names;
-    if (truth === "" || (numbers && Number.isNaN(Number(truth)))) throw new Error("The truth of a row must be said first.");
+    if (truth === "") throw new Error("Say the truth of this row first.");
+    const { answers: [answer] } = await sent("predict", row, { id: identity(row) });
     const word = state.model.kind === "sets" ? "labels" : "targets";
-    drift(await post("feedback", { row_ids: [answer.row_id], [word]: [numbers ? Number(truth) : truth] }), true);
-    if (!row.file) remember(row);
+    const plain = word === "labels" && state.model.class_names ? truth : Number.isNaN(Number(truth)) ? truth : Number(truth);
+    const found = await post("feedback", { row_ids: [answer.row_id], [word]: [plain] });
+    drift(found.drift);
+    return found.drift;
   }
 
-  function remember(row) {
-    told.add(`${state.model.checksum} ${row.row}`);
-    sessionStorage.setItem("told", JSON.stringify([...told]));
+  async function telling(work) {
+    for (const id of ["tell-one", "tell-all"]) $(id).disabled = true;
+    try {
+      await work();
+    } finally {
+      $("tell-one").disabled = false;
+      $("tell-all").disabled = false;
+      await refresh();
+    }
   }
 
-  const tellOne = trying(async () => {
-    const row = chosen();
-    if (!row.file && told.has(`${state.model.checksum} ${row.row}`)) {
-      throw new Error("The truth of this example has been told; a row counts once.");
-    }
-    await tell(row, $("truth").value.trim());
-    $("status").textContent = `Told. ${$("alarm").textContent}`;
-    await refresh();
-  });
+  const tellOne = trying(() => telling(async () => {
+    const found = await tell(state.shown, $("truth").value.trim());
+    say(`Told: ${whole(found.rows)} ${found.rows === 1 ? "row is" : "rows are"} known.`, "told");
+  }), "told");
 
-  const tellAll = trying(async () => {
-    const left = state.rows.filter((row) => row.truth !== null && !told.has(`${state.model.checksum} ${row.row}`));
-    for (const [at, row] of left.entries()) {
-      $("tell-all").textContent = `Telling ${at + 1} of ${left.length}`;
-      await tell(row, row.truth);
+  const tellAll = trying(() => telling(async () => {
+    const rows = state.rows.filter((row) => row.truth !== null);
+    let before = 0;
+    for (const [at, row] of rows.entries()) {
+      say(`Telling ${whole(at + 1)} of ${whole(rows.length)}.`, "told");
+      try {
+        await tell(row, String(row.truth));
+      } catch (error) {
+        if (!error.message.includes("counts once")) throw error;
+        before += 1;
+      }
     }
-    $("tell-all").textContent = "All examples are told";
-    $("tell-all").disabled = true;
-    await refresh();
-  });
+    say(`Told all ${whole(rows.length)}${before ? `; ${whole(before)} of them were known before` : ""}.`, "told");
+  }), "told");
 
   // Coverage and drift ------------------------------------------------------------------------------------------------
 
-  function drift(found, quick = false) {
-    const now = quick ? found.drift : found;
+  function drift(now) {
     const tile = (name, big, ...notes) => h("div", {}, h("dt", {}, name), h("dd", { class: "big" }, big),
       notes.map((note) => h("dd", { class: "note" }, note)));
-    $("tiles").replaceChildren(
-      tile("Rows with known truth", whole(now.rows)),
-      tile("Coverage", share(now.coverage), now.interval ? `between ${share(now.interval[0])} and ${share(now.interval[1])}`
-        : "no truth yet", now.window ? `of the last ${whole(now.window)} rows` : "send truths to /feedback, or tell one above"),
-      tile("Asked for", known(now.target) ? share(now.target) : level(state.model.coverage)),
-      tile("Drift", now.alarm === null ? "none seen" : "seen", now.alarm === null
-        ? `bet at 10^${now.log10_capital.toFixed(1)}; alarm at 10^${Math.log10(now.threshold).toFixed(0)}`
-        : `since row ${whole(now.alarm)}`));
+    const alarmed = now.alarm !== null;
+    const short = now.interval && now.interval[1] < now.target;
+    const last = tile("Drift", alarmed ? "⚠ seen" : "none seen", alarmed ? `alarm at row ${whole(now.alarm)}` : null);
+    last.classList.toggle("warning", alarmed);
+    const covered = tile("Coverage", `${short ? "⚠ " : ""}${share(now.coverage)}`,
+      now.interval ? `between ${share(now.interval[0])} and ${share(now.interval[1])}` : "no truth yet",
+      now.window ? `of the last ${whole(now.window)} rows` : "send truths to /feedback, or tell one above");
+    covered.classList.toggle("warning", Boolean(short));
+    $("tiles").replaceChildren(tile("Rows with known truth", whole(now.rows)), covered,
+      tile("Asked for", known(now.target) ? share(now.target) : level(state.model.coverage), "mean over the same rows"), last);
     $("alarm").textContent = now.words;
-    if (!quick) charts(found);
+    $("alarm").classList.toggle("warning", alarmed);
+    document.title = `${alarmed ? "⚠ Drift: " : ""}${state.title}`;
   }
 
   function charts(found) {
     const moments = found.history;
-    const nothing = () => h("p", { class: "muted" }, "Nothing to draw yet.");
-    if (moments.length < 2) {
-      $("coverage-chart").replaceChildren(nothing());
-      $("drift-chart").replaceChildren(nothing());
+    if (!moments.length) {
+      for (const id of ["coverage-chart", "drift-chart"]) {
+        $(id).replaceChildren(h("p", { class: "muted" }, "Nothing to draw yet."));
+      }
       return;
     }
-    const low = Math.max(0, Math.min(...moments.slice(-200).map((one) => one.interval[0]), found.target) - 0.02);
+    const recent = moments.slice(-200).flatMap((one) => [one.interval[0], one.target]);
     $("coverage-chart").replaceChildren(history(moments, `Coverage, now ${share(found.coverage)}.`, (one) => one.coverage,
-      [low, 1], "Rows with known truth", (svg, x, y) => {
+      [Math.max(0, Math.min(...recent) - 0.02), 1], "Rows with known truth", (svg, x, y) => {
         const band = [...moments.map((one) => [x(one.rows), y(one.interval[1])]),
           ...moments.toReversed().map((one) => [x(one.rows), y(one.interval[0])])];
-        svg.append(s("path", { class: "band", d: `${path(band)}Z` }), s("line", {
-          class: "target", x1: LEFT, x2: WIDTH - RIGHT, y1: y(found.target), y2: y(found.target),
-        }));
+        svg.append(s("path", { class: "band", d: `${path(band)}Z` }),
+          s("path", { class: "target", d: path(moments.map((one) => [x(one.rows), y(one.target)])) }));
       }));
     const bound = Math.log10(found.threshold);
     const capital = moments.map((one) => one.log10_capital);
-    $("drift-chart").replaceChildren(history(moments, `Log10 of the capital, now ${found.log10_capital.toFixed(1)}.`,
+    $("drift-chart").replaceChildren(history(moments, `Log10 of the evidence, now ${found.log10_capital.toFixed(1)}.`,
       (one) => one.log10_capital, [Math.min(-2, ...capital), Math.max(bound + 0.5, ...capital)], "Rows with known truth",
-      (svg, x, y) => svg.append(s("line", {
-        class: "target", x1: LEFT, x2: WIDTH - RIGHT, y1: y(bound), y2: y(bound),
+      (svg, x, y) => svg.append(s("path", {
+        class: "target", d: `M${LEFT} ${y(bound)}L${WIDTH - RIGHT} ${y(bound)}`,
       }))));
   }
 
-  const refresh = async () => drift(await ask("drift"));
+  async function refresh() {
+    const found = await ask("drift");
+    if ($("trouble").textContent === GONE) say(null);
+    drift(found);
+    charts(found);
+  }
 
   // Start -------------------------------------------------------------------------------------------------------------
 
   function introduce(model) {
     const sets = model.kind === "sets";
-    $("title").textContent = sets ? "Prediction sets" : "Prediction intervals";
-    document.title = `${$("title").textContent}: vicinal`;
+    const kind = sets ? "Prediction sets" : "Prediction intervals";
+    state.title = `${model.file}: ${kind.toLowerCase()}`;
+    $("title").textContent = `${kind} of ${model.file}`;
+    document.title = state.title;
     const classes = sets ? `${whole(model.n_classes)} classes, ` : "";
     $("subtitle").textContent = `${classes}${whole(model.rows)} calibration rows, coverage ${level(model.coverage)} unless `
       + "another is asked for.";
+    $("columns").textContent = `${sets ? "logits or probabilities" : "predictions, or lower and upper"}`
+      + `${model.reads_representations ? ", and representations" : ""}; with ${sets ? "labels" : "targets"} it shows the truth.`;
     $("guarantee").textContent = model.guarantee.words;
     $("version").textContent = model.vicinal;
     const facts = { ...model.parts, saved: model.created, checksum: model.checksum, model: model.model };
     $("settings").replaceChildren(...Object.entries(facts).filter(([, word]) => word)
       .map(([name, word]) => h("div", {}, h("dt", {}, name), h("dd", {}, word))));
     $("names").replaceChildren(...(model.class_names ?? []).map((name) => h("option", { value: name })));
-    const most = Math.floor(model.most_coverage * 100) / 100;
-    $("coverage").max = String(Math.min(0.99, most));
+    $("links").hidden = Boolean(state.token); // a link cannot show a token
+    const even = Math.abs(model.coverage * 200 - Math.round(model.coverage * 200)) < 1e-9;
+    const step = even ? 0.005 : 0.001;
+    Object.assign($("coverage"), { min: Math.min(0.5, model.coverage), step });
+    $("coverage").max = String(Math.max(model.coverage, Math.floor(Math.min(0.999, model.most_coverage) / step) * step));
     $("coverage").value = String(model.coverage);
   }
 
   const start = trying(async () => {
-    state.model = await ask("model");
+    const model = await ask("model");
+    state.model = model;
     $("entry").hidden = true;
-    introduce(state.model);
+    for (const id of ["ask", "live", "model"]) $(id).hidden = false;
+    introduce(model);
     const found = await ask("examples");
     list(found.source ? `Example rows: ${found.source}` : "Rows", found.rows.map((one) => ({
       ...one, name: `Row ${one.row}${one.truth === null ? "" : `: ${one.truth}`}`,
-    })));
+    })), found.total);
     await refresh();
   });
 
@@ -389,7 +472,9 @@
       sessionStorage.setItem("token", state.token);
       start();
     });
-    setInterval(() => { if (state.model && !document.hidden) refresh().catch((error) => say(error.message)); }, POLL);
+    setInterval(() => {
+      if (state.model && $("entry").hidden && !document.hidden) refresh().catch((error) => say(error.message));
+    }, POLL);
   }
 
   themed();

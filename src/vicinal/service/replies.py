@@ -12,8 +12,10 @@ import numpy as np
 from vicinal.predicting.answers import Answers
 from vicinal.predicting.columns import named
 from vicinal.predicting.sinks import Npz, as_arrow, plain
+from vicinal.regions import PredictionSets
 from vicinal.service.batching import Regions
 from vicinal.service.bodies import ARROW, JSON, NPZ
+from vicinal.service.errors import Refused
 
 
 def answers_of(ids: list[str], regions: Regions) -> Answers:
@@ -26,8 +28,9 @@ def as_json(value: object) -> bytes:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _json(answers: Answers, about: dict[str, Any]) -> bytes:
+def _json(answers: Answers, about: dict[str, Any], truths: list[Any] | None = None) -> bytes:
     columns = {name: plain(column) for name, column in named(answers).items()}
+    columns |= {} if truths is None else {"truth": truths}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return as_json({"answers": rows, **about})
 
@@ -49,12 +52,25 @@ def _arrow(answers: Answers, about: dict[str, Any]) -> bytes:
         return file.getvalue()
 
 
+MOST_LABELS = 1_000_000
+"""Labels in a reply as JSON: they are written out."""
+
 FORMATS: dict[str, Callable[[Answers, dict[str, Any]], bytes]] = {JSON: _json, NPZ: _npz, ARROW: _arrow}
 """Kinds of replies, and who writes them."""
 
 
-def reply(answers: Answers, about: dict[str, Any], accept: str) -> tuple[bytes, str]:
-    """Return the body of a reply and its kind: the first that `Accept` names and is known, else JSON."""
-    wanted = (part.partition(";")[0].strip().lower() for part in accept.split(","))
+def reply(answers: Answers, about: dict[str, Any], accept: str, truths: list[Any] | None) -> tuple[bytes, str]:
+    """Return the body of a reply and its kind: the first that `Accept` names and is known, else JSON.
+
+    Truths that came along are said again in JSON, where a page shows them.
+    """
+    parts = (part.partition(";") for part in accept.lower().split(","))
+    wanted = (name.strip() for name, _, weight in parts if weight.replace(" ", "") not in ("q=0", "q=0.0"))
     kind = next((name for name in wanted if name in FORMATS), JSON)
-    return FORMATS[kind](answers, about), kind
+    labels = int(answers.regions.sizes.sum()) if isinstance(answers.regions, PredictionSets) else 0
+    if kind == JSON and labels > MOST_LABELS:
+        msg = (
+            f"the sets hold {labels} labels; a reply in JSON may have {MOST_LABELS}. Send fewer rows, or Accept: {NPZ}."
+        )
+        raise Refused(413, msg)
+    return (_json(answers, about, truths) if kind == JSON else FORMATS[kind](answers, about)), kind

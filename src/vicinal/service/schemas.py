@@ -9,8 +9,9 @@ import numpy as np
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor import SetPredictor
 from vicinal.service.batching import AnyPredictor
-from vicinal.service.bodies import ARROW, ARROW_FILE, JSON, LONGEST_ID, NPZ
+from vicinal.service.bodies import ARROW, ARROW_FILE, JSON, NPZ
 from vicinal.service.examples import as_body
+from vicinal.service.options import LONGEST_ID
 from vicinal.service.samples import input_width
 
 Schema = dict[str, Any]
@@ -49,30 +50,56 @@ def record(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Sch
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def rows_schema(predictor: AnyPredictor, more: dict[str, Schema]) -> Schema:
+ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
+OPTIONS: dict[str, tuple[Schema, str]] = {
+    "coverage": (COVERAGE, "Another coverage than the model's own."),
+    "row": (COUNT, "Only this one of the rows, from 0."),
+    "neighbors": (COUNT, "So many neighbors in an explanation."),
+    "remember": ({"type": "boolean"}, "Whether the truth may come later; true unless said otherwise."),
+    "id": (ID, "By which the truth of one row is told; unlike row_ids it has no say in the answer."),
+}
+"""What may be said besides the rows, in the body or in the address."""
+
+PARAMETERS = [
+    {"name": name, "in": "query", "required": False, "schema": schema, "description": words}
+    for name, (schema, words) in OPTIONS.items()
+]
+
+
+def rows_schema(predictor: AnyPredictor) -> Schema:
     """Return the schema of a request with rows."""
     width = input_width(predictor)
     near = {"representations": numbers(width)} if width != 0 else {}
-    extra = {"row_ids": ROW_IDS, "coverage": COVERAGE, **more}
-    optional = tuple(extra)
+    extra = {"row_ids": ROW_IDS, **{name: schema for name, (schema, _) in OPTIONS.items()}}
+    kinds: list[dict[str, Schema]]
     if isinstance(predictor, SetPredictor):
-        unit = {"type": "number", "minimum": 0, "maximum": 1}
         kinds = [{name: numbers(predictor.n_classes)} for name in ("logits", "probabilities")]
-        return {"anyOf": [record({**kind, **near, "uniforms": rows_of(unit), **extra}, (*optional, "uniforms"))
-                          for kind in kinds]}  # fmt: skip
-    kinds = [{"predictions": rows_of(NUMBER)}, {"lower": rows_of(NUMBER), "upper": rows_of(NUMBER)}]
-    scales = {"scales": rows_of({"type": "number", "exclusiveMinimum": 0})}
-    return {"anyOf": [record({**kind, **near, **scales, **extra}, (*optional, "scales")) for kind in kinds]}
+        extra |= {"uniforms": rows_of({"type": "number", "minimum": 0, "maximum": 1}), "labels": truths(predictor)}
+    else:
+        kinds = [{"predictions": rows_of(NUMBER)}, {"lower": rows_of(NUMBER), "upper": rows_of(NUMBER)}]
+        extra |= {"scales": rows_of({"type": "number", "exclusiveMinimum": 0}), "targets": truths(predictor)}
+    return {"anyOf": [record({**kind, **near, **extra}, tuple(extra)) for kind in kinds]}
 
 
-def rows_body(predictor: AnyPredictor, sample: ModelOutputs | None, more: dict[str, Schema]) -> Schema:
+def rows_body(predictor: AnyPredictor, sample: ModelOutputs | None) -> Schema:
     """Return what OpenAPI says of a request with rows."""
-    described: Schema = {"schema": rows_schema(predictor, more)}
+    described: Schema = {"schema": rows_schema(predictor)}
     example = {} if sample is None else as_body(sample)
     if 0 < sum(np.size(column) for column in example.values()) <= LONGEST_EXAMPLE:
         described["examples"] = {"one row": {"value": example}}
     binary = {"schema": {"type": "string", "format": "binary"}}
-    return {"required": True, "content": {JSON: described, NPZ: binary, ARROW: binary, ARROW_FILE: binary}}
+    content = {JSON: described, NPZ: binary, ARROW: binary, ARROW_FILE: binary}
+    return {"parameters": PARAMETERS, "requestBody": {"required": True, "content": content}}
+
+
+def truths(predictor: AnyPredictor) -> Schema:
+    """Return the schema of truths: class numbers or names, or values."""
+    if not isinstance(predictor, SetPredictor):
+        return rows_of(NUMBER)
+    by_number = rows_of({"type": "integer", "minimum": 0, "maximum": predictor.n_classes - 1})
+    if predictor.class_names is None:
+        return by_number
+    return {"oneOf": [by_number, rows_of({"type": "string", "enum": list(predictor.class_names)})]}
 
 
 LABEL: Schema = {"oneOf": [TEXT, {"type": "integer"}]}
@@ -154,26 +181,36 @@ FEEDBACK_REPLY = record(
 REFUSAL = record({"detail": TEXT, "request_id": TEXT}, ("request_id",))
 
 
-def feedback_schema(predictor: AnyPredictor) -> Schema:
-    """Return the schema of truths."""
-    ids = {"row_ids": {"type": "array", "minItems": 1, "items": {"oneOf": [TEXT, {"type": "integer"}]}}}
-    if not isinstance(predictor, SetPredictor):
-        return record({**ids, "targets": rows_of(NUMBER)})
-    named = [TEXT] if predictor.class_names is None else [{"type": "string", "enum": list(predictor.class_names)}]
-    number = {"type": "integer", "minimum": 0, "maximum": predictor.n_classes - 1}
-    choices = [rows_of(number)] if predictor.class_names is None else [rows_of(number), rows_of(named[0])]
-    return record({**ids, "labels": {"oneOf": choices}})
+MODEL: Schema = {"type": "object", "required": ["vicinal", "kind", "file", "checksum", "coverage", "guarantee", "rows"]}
+DRIFT: Schema = record({**MOMENT, "history": {"type": "array", "items": {"type": "object"}}})
+EXAMPLE = record({"row": COUNT, "truth": {"oneOf": [TEXT, NUMBER, {"type": "null"}]}})
+EXAMPLES: Schema = record(
+    {
+        "source": TEXT,
+        "total": {"oneOf": [COUNT, {"type": "null"}]},
+        "rows": {"type": "array", "items": EXAMPLE},
+    }
+)
 
 
-def answers_reply(predictor: AnyPredictor) -> Schema:
-    """Return the schema of answers."""
-    row = record(SET if isinstance(predictor, SetPredictor) else INTERVAL)
-    return record({"answers": {"type": "array", "items": row}, **ABOUT})
+class Descriptions:
+    """What OpenAPI says of the work that a predictor does over HTTP."""
 
-
-def explain_reply(predictor: AnyPredictor) -> Schema:
-    """Return the schema of an explanation."""
-    return record(WHY_SET if isinstance(predictor, SetPredictor) else WHY_INTERVAL)
+    def __init__(self, predictor: AnyPredictor, sample: ModelOutputs | None) -> None:
+        sets, refused = isinstance(predictor, SetPredictor), (400, 408, 413, 415, 421, 422, 429, 503)
+        word = "labels" if sets else "targets"
+        self.rows = rows_body(predictor, sample)
+        row = record({**(SET if sets else INTERVAL), "truth": {"oneOf": [LABEL, NUMBER]}}, ("truth",))
+        found = record({"answers": {"type": "array", "items": row}, **ABOUT, "note": TEXT}, ("note",))
+        self.answers = replied(found, *refused, binary=True)
+        self.why = replied(record(WHY_SET if sets else WHY_INTERVAL), *refused)
+        ids = {"type": "array", "minItems": 1, "items": {"oneOf": [ID, {"type": "integer"}]}}
+        told = {"row_ids": ["5d1c90fe-0"], word: [0]}
+        content = {
+            JSON: {"schema": record({"row_ids": ids, word: truths(predictor)}), "examples": {"one": {"value": told}}}
+        }
+        self.truths: Schema = {"requestBody": {"required": True, "content": content}}
+        self.taken = replied(FEEDBACK_REPLY, *refused, 404, 409, 507)
 
 
 def replied(schema: Schema, *statuses: int, binary: bool = False) -> dict[int | str, dict[str, Any]]:
@@ -189,6 +226,7 @@ def replied(schema: Schema, *statuses: int, binary: bool = False) -> dict[int | 
         409: "The truth of these rows is known.",
         413: "Too long, or too many rows.",
         415: "A kind of body that is not read.",
+        421: "Asked by a name that is not this machine's.",
         422: "Understood, but not acceptable; the sentence says what was expected.",
         429: "Too many at a time: ask again.",
         503: "Not now: ask again.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -119,7 +120,11 @@ def bound(host: str, port: int) -> socket.socket:
         # Or a reply in two pieces waits 40 ms for the receipt of the first; connections inherit it.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, OverflowError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        number = getattr(error, "errno", None)
+        known = isinstance(number, int) and number > 0 and not isinstance(error, socket.gaierror)
+        why = (
+            os.strerror(number) if known and isinstance(number, int) else getattr(error, "strerror", None) or str(error)
+        )
         msg = f"cannot listen on {host}:{port}: {why.lower()}. Name another --host or --port."
         raise CannotWrite(msg) from error
     return listening

@@ -6,33 +6,36 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict
-from functools import lru_cache
+from dataclasses import asdict, fields, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vicinal._arrays import as_labels, as_targets
+from vicinal._arrays import Bools, Floats, Ints, as_labels, as_targets
 from vicinal._version import __version__
 from vicinal.codec.artifact import ArtifactInfo
 from vicinal.drift import Drift
 from vicinal.errors import CannotWrite, VicinalError
-from vicinal.outputs import ModelOutputs
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
 from vicinal.predictor import SetPredictor
 from vicinal.quantiles import Coverage, exact_coverage
 from vicinal.service.batching import TOGETHER, AnyPredictor, Batcher
-from vicinal.service.bodies import Asked, check_keys, column, parsed_json
+from vicinal.service.bodies import Asked, Limits, check_keys, column, parsed_json
 from vicinal.service.counting import Counts
 from vicinal.service.errors import Refused
-from vicinal.service.examples import Examples
+from vicinal.service.examples import Examples, truth_words
 from vicinal.service.explaining import explained
 from vicinal.service.journal import Journal
 from vicinal.service.ledger import Ledger
-from vicinal.service.logs import log
+from vicinal.service.logs import LOGGER, log
+from vicinal.service.options import LONGEST_ID
 from vicinal.service.replies import answers_of, reply
 from vicinal.service.samples import sample
 from vicinal.service.settings import Settings
 
+READY = "ready"
 COVERAGES = 256
 """Coverages whose predictors are kept."""
 
@@ -43,66 +46,69 @@ class Service:
     def __init__(self, predictor: AnyPredictor, info: ArtifactInfo, settings: Settings, examples: Examples) -> None:
         self.predictor, self.info, self.settings, self.examples = predictor, info, settings, examples
         self.sample = sample(predictor)
-        self.counts = Counts(sets=isinstance(predictor, SetPredictor))
+        about = {"version": __version__, "model": info.checksum, "file": info.path.name, "kind": predictor.kind}
+        self.counts = Counts(sets=isinstance(predictor, SetPredictor), about=about)
         self.batcher = Batcher(predictor)
         journal = None if settings.journal is None else Journal(settings.journal)
         self.ledger = Ledger(predictor, settings.remember, info.checksum, journal)
         self.counts.seen(self.ledger.monitor.drift)
-        self.ready = False
+        self.state = "compiling"
+        classes = predictor.n_classes if isinstance(predictor, SetPredictor) else None
+        self.limits = Limits(settings.body_bytes, settings.max_rows, classes)
         self._mark, self._answered = secrets.token_hex(4), 0
         self._telling = asyncio.Lock()
-        self.at = lru_cache(COVERAGES)(self._at)
+        self._known: dict[Fraction, tuple[AnyPredictor, dict[str, Any]]] = {}
 
     def warm_up(self) -> None:
         """Compile all that answers are made with, before the first request needs it."""
-        for rows in (self.examples.outputs, self.sample):
-            if rows is None:
-                continue
-            for one in (rows[:1], _single(rows[:1])):
-                self.predictor.predict(one)  # type: ignore[arg-type]
-                explained(self.predictor, one, 0, 1)
-                self.predictor.target_scores(one, [0])
-        self.ready = True
+        try:
+            for rows in (self.examples.outputs, self.sample):
+                for one in () if rows is None else (rows[:1], _single(rows[:1])):
+                    self.predictor.predict(one)  # type: ignore[arg-type]
+                    explained(self.predictor, one, 1)
+                    self.predictor.target_scores(one, [0])
+        except Exception:
+            self.state = "failed to compile; the log says why"
+            LOGGER.exception("compile")
+            return
+        if self.state == "compiling":
+            self.state = READY
         log("ready", rows=self.predictor.calibration.n_ranked)
 
     async def predict(self, asked: Asked, accept: str) -> tuple[bytes, str]:
         """Return the reply to rows, and its kind."""
-        predictor, about = self.at(asked.coverage)
-        regions = await self.batcher.predict(predictor, asked.outputs, self.settings.timeout)
-        ids = self._ids(asked.outputs)
-        self._remember(ids, asked.outputs, regions, about["coverage"])
+        predictor, about = self.at(asked.options.coverage)
+        seconds = self.settings.timeout
+        regions = await self.batcher.predict(predictor, asked.outputs, seconds)
+        ids = self._ids(asked)
+        if asked.options.remember:
+            self._remember(ids, asked.outputs, regions, about["coverage"])
         self.counts.answered(regions, len(self.ledger))
-        answers = answers_of(ids, regions)
-        return (
-            await self.batcher.run(reply, answers, about, accept)
-            if len(ids) > TOGETHER
-            else reply(answers, about, accept)
-        )
+        truths = None if asked.targets is None else truth_words(self.predictor, asked.targets.tolist())
+        said = (answers_of(ids, regions), {**about, **noted(asked.outputs)}, accept, truths)
+        return await self.batcher.run(seconds, reply, *said) if len(ids) > TOGETHER else reply(*said)
 
     async def explain(self, asked: Asked) -> dict[str, Any]:
         """Return why one row's answer is what it is."""
-        predictor, about = self.at(asked.coverage)
-        return {**about, **await self.batcher.run(explained, predictor, asked.outputs, asked.row, asked.neighbors)}
+        predictor, about = self.at(asked.options.coverage)
+        seconds, neighbors = self.settings.timeout, asked.options.neighbors
+        return {**about, **await self.batcher.run(seconds, explained, predictor, asked.outputs, neighbors)}
 
     async def feedback(self, body: bytes) -> dict[str, Any]:
         """Take truths in, each for an answer that is remembered."""
         ids, targets = self._truths(parsed_json(body))
         async with self._telling:  # one after another: a truth counts once
             found = self.ledger.truths(ids)
+            self.counts.refused.labels("unknown").inc(len(found.unknown))
+            self.counts.refused.labels("repeated").inc(len(found.repeated))
             if not found.ids and found.repeated:
                 raise Refused(409, f"the truth of {found.repeated[0]!r} is known; a row counts once.")
             if not found.ids:
                 msg = f"no answer with the row_id {ids[0]!r} is remembered; the last {self.settings.remember} are."
                 raise Refused(404, msg)
-            first = {row_id: place for place, row_id in reversed(list(enumerate(ids)))}  # a truth counts once
-            chosen = targets[[first[row_id] for row_id in found.ids]]
-            scored = await self.batcher.run(self.ledger.scored, found.places, chosen)
-            try:
-                drift = self.ledger.tell(found.ids, *scored)
-            except CannotWrite as error:
-                self._unwritten(error)
-                raise Refused(507, "the journal could not be written, so nothing was taken in.") from error
-        self.counts.seen(drift)
+            chosen = targets[found.numbers]
+            scored = await self.batcher.run(self.settings.timeout, self.ledger.scored, found.places, chosen)
+            drift = await self._tell(found.ids, *scored)
         return {
             "accepted": len(found.ids),
             "unknown": found.unknown,
@@ -110,12 +116,29 @@ class Service:
             "drift": moment(drift),
         }
 
+    async def _tell(self, ids: list[str], scores: Floats, covered: Bools, asked: Floats) -> Drift:
+        """Take scored truths in, and let others have their turn in between."""
+        before = drift = self.ledger.monitor.drift
+        try:
+            for now in self.ledger.tell(ids, scores, covered, asked):
+                drift = now
+                await asyncio.sleep(0)
+        except CannotWrite as error:  # before anything was taken in
+            self._unwritten(error)
+            raise Refused(507, "the journal could not be written, so nothing was taken in.") from error
+        finally:
+            self.counts.seen(drift)
+        if drift.alarm is not None and before.alarm is None:
+            log("drift", level=logging.WARNING, row=drift.alarm, words=str(drift))
+        return drift
+
     def model(self) -> dict[str, Any]:
         """Return what the model says of itself."""
         predictor = self.predictor
         return {
             "vicinal": __version__,
             "kind": predictor.kind,
+            "file": self.info.path.name,
             "checksum": self.info.checksum,
             "model": self.info.model,
             "created": self.info.created,
@@ -138,23 +161,33 @@ class Service:
 
     def close(self) -> None:
         """Finish what has begun, and see that the journal is on the disk."""
-        self.ready = False
+        self.state = "stopping"
         self.batcher.close()
         self.ledger.close()
 
-    def _at(self, coverage: Coverage | None) -> tuple[AnyPredictor, dict[str, Any]]:
+    def at(self, coverage: Coverage | None) -> tuple[AnyPredictor, dict[str, Any]]:
         """Return the predictor for a coverage, and what is said with its answers."""
-        predictor = self.predictor if coverage is None else self.predictor.at(coverage)
-        asked = float(exact_coverage(predictor.coverage))
-        return predictor, {"coverage": asked, "guarantee": guaranteed(predictor), "model": self.info.checksum}
+        # By the share that is meant: a float and a fraction may be equal and mean different ones.
+        share = exact_coverage(self.predictor.coverage if coverage is None else coverage)
+        if share not in self._known:
+            predictor = self.predictor if coverage is None else self.predictor.at(coverage)
+            about = {"coverage": float(share), "guarantee": guaranteed(predictor), "model": self.info.checksum}
+            if len(self._known) >= COVERAGES:
+                self._known.clear()
+            self._known[share] = predictor, about
+        return self._known[share]
 
-    def _ids(self, outputs: ModelOutputs) -> list[str]:
-        """Return the ids by which the truth of rows is told: theirs, or new ones."""
-        if outputs.row_ids is not None:
-            return [str(row_id) for row_id in outputs.row_ids.tolist()]
-        first = self._answered
-        self._answered += len(outputs)
-        return [f"{self._mark}-{number}" for number in range(first, self._answered)]
+    def _ids(self, asked: Asked) -> list[str]:
+        """Return the ids by which the truth of rows is told: theirs, or new ones; numbers where none will be told."""
+        if asked.options.id is not None:
+            return [asked.options.id]
+        if asked.outputs.row_ids is not None:
+            return [str(row_id) for row_id in asked.outputs.row_ids.tolist()]
+        count = len(asked.outputs)
+        if not asked.options.remember:
+            return [str(number) for number in range(count)]
+        self._answered += count
+        return [f"{self._mark}-{number}" for number in range(self._answered - count, self._answered)]
 
     def _remember(self, ids: list[str], outputs: ModelOutputs, regions: Any, asked: float) -> None:
         """Remember answers; where the journal cannot be written they are given, but not remembered."""
@@ -167,7 +200,7 @@ class Service:
         self.counts.unwritten.inc()
         log("journal", level=logging.ERROR, why=str(error))
 
-    def _truths(self, found: Mapping[str, Any]) -> tuple[list[str], Any]:
+    def _truths(self, found: Mapping[str, Any]) -> tuple[list[str], Ints | Floats]:
         """Return row ids and truths, checked."""
         word = "labels" if isinstance(self.predictor, SetPredictor) else "targets"
         check_keys(found, ("row_ids", word))
@@ -177,16 +210,26 @@ class Service:
         given = found["row_ids"] if isinstance(found["row_ids"], list) else [found["row_ids"]]
         if not given or not all(isinstance(one, (str, int)) and not isinstance(one, bool) for one in given):
             raise Refused(422, "row_ids must be texts or whole numbers, as in the answers.")
+        ids = [str(one) for one in given]
+        if max(map(len, ids)) > LONGEST_ID:
+            raise Refused(422, f"row_ids must be texts of at most {LONGEST_ID} characters.")
         targets = column(word, found[word])
-        if len(targets) != len(given):
-            raise Refused(422, f"feedback needs as many {word} as row_ids; got {len(targets)} and {len(given)}.")
-        if len(given) > self.settings.max_rows:
-            raise Refused(413, f"feedback may have {self.settings.max_rows} rows; this has {len(given)}.")
-        if not isinstance(self.predictor, SetPredictor):
-            return [str(one) for one in given], as_targets(targets, len(targets))
-        return [str(one) for one in given], as_labels(
-            targets, len(targets), self.predictor.n_classes, self.predictor.class_names
-        )
+        if len(targets) != len(ids):
+            raise Refused(422, f"feedback needs as many {word} as row_ids; got {len(targets)} and {len(ids)}.")
+        if len(ids) > self.settings.max_rows:
+            raise Refused(413, f"feedback may have {self.settings.max_rows} rows; this has {len(ids)}.")
+        return ids, self._checked(word, targets)
+
+    def _checked(self, word: str, targets: NDArray[Any]) -> Ints | Floats:
+        """Return truths as numbers; what is refused is said of what was sent."""
+        predictor = self.predictor
+        try:
+            if not isinstance(predictor, SetPredictor):
+                return as_targets(targets, len(targets))
+            return as_labels(targets, len(targets), predictor.n_classes, predictor.class_names)
+        except VicinalError as error:
+            words = str(error).replace("targets", word, 1).partition(" Pass class_names")[0]
+            raise Refused(422, words) from error
 
 
 def guaranteed(predictor: AnyPredictor) -> dict[str, Any]:
@@ -200,14 +243,18 @@ def moment(drift: Drift, *, words: bool = True) -> dict[str, Any]:
     return {**asdict(drift), **({"words": str(drift)} if words else {})}
 
 
+def noted(outputs: ModelOutputs) -> dict[str, Any]:
+    """Return a note where logits look as if a softmax had been taken already."""
+    logits = outputs.logits if isinstance(outputs, ClassificationOutputs) else None
+    if logits is None or logits[0].min() < 0 or not looks_like_probabilities(logits):
+        return {}
+    return {"note": "the logits look like probabilities; if they are, send them as probabilities."}
+
+
 def _single(outputs: ModelOutputs) -> ModelOutputs:
     """Return rows in float32, which most networks give."""
-    from dataclasses import fields, replace
-
     columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
-    names = ("logits", "representations")
-    singles = {name: columns[name].astype(np.float32) for name in names if columns.get(name) is not None}
-    try:
-        return replace(outputs, **singles)
-    except VicinalError:
-        return outputs
+    names = ("logits", "probabilities", "representations")
+    return replace(
+        outputs, **{name: columns[name].astype(np.float32) for name in names if columns.get(name) is not None}
+    )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
 from vicinal._arrays import positive, whole_number
 from vicinal._memory import megabytes
-from vicinal.errors import InvalidLevel
-
-TOKEN = "VICINAL_TOKEN"  # noqa: S105  the name of a variable
-"""The environment variable with the bearer token that requests must show; it is never an option, which others see."""
+from vicinal.client import TOKEN
+from vicinal.errors import InvalidValue
 
 SHORTEST_TOKEN = 16
 LAST_PORT = 65535
@@ -45,9 +44,8 @@ class Settings:
         whole_number("remember", self.remember, least=1)
         positive("timeout", self.timeout)
         megabytes("max_body", self.max_body)
-        if self.token is not None and (len(self.token) < SHORTEST_TOKEN or not self.token.isprintable()):
-            said = "" if not self.token else f"{len(self.token)} characters"
-            raise InvalidLevel(TOKEN, said, f"a text of at least {SHORTEST_TOKEN} characters, or not set")
+        if self.token is not None:
+            check_token(self.token)
 
     @property
     def body_bytes(self) -> int:
@@ -58,6 +56,14 @@ class Settings:
     def local(self) -> bool:
         """Whether only this machine can ask."""
         return is_local(self.host)
+
+
+def check_token(token: str) -> None:
+    """Refuse a token that is short, or that would not come through a header as it is."""
+    if not re.fullmatch(r"[!-~]+", token) or len(token) < SHORTEST_TOKEN:
+        expected = f"at least {SHORTEST_TOKEN} visible ASCII characters, without spaces, or not set"
+        msg = f"{TOKEN} must be {expected}; got {len(token)} characters, which are not said here."
+        raise InvalidValue(msg)
 
 
 def is_local(host: str) -> bool:
