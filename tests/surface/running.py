@@ -20,14 +20,16 @@ class Running:
         command = [sys.executable, "-m", "vicinal", "serve", str(model), "--port", "0", *map(str, options)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, **(environment or {})})
         self.lines: list[str] = []
-        first = self.process.stderr.readline().decode()
-        found = re.search(r"http://\S+", first)
-        if found is None:
-            rest = self.process.stderr.read().decode()
-            self.process.wait()
-            self.process.stderr.close()
-            raise RuntimeError(first + rest)
-        self.url = found[0]
+        found = None
+        while found is None:  # a journal is told of before the address
+            line = self.process.stderr.readline().decode()
+            if not line:
+                self.process.wait()
+                self.process.stderr.close()
+                raise RuntimeError("".join(self.lines))
+            self.lines.append(line)
+            found = re.search(r"^vicinal: .* at (http://\S+)", line)
+        self.url = found[1]
         self.port = int(self.url.rsplit(":", 1)[1])
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import socket
 import struct
 import subprocess
@@ -328,9 +329,9 @@ def test_huge_bodies_are_thrown_away(running):
 def test_slow_clients_are_let_go_and_keep_nobody_out(running):
     starts = [
         b"",
-        b"POST /predict HTTP/1.1\r\nHost: x\r\n",
-        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
-        b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\n",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
     ]
     sockets = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(120)]  # more than are worked on
     for number, one in enumerate(sockets):
@@ -364,28 +365,29 @@ def test_slow_clients_are_let_go_and_keep_nobody_out(running):
 @pytest.mark.slow
 def test_replies_that_nobody_fetches_are_let_go(tmp_path):
     rng = np.random.default_rng(0)
-    outputs = vc.ModelOutputs.from_logits(rng.normal(size=(200, 500)), rng.normal(size=(200, WIDTH)))
+    names = [f"class {number}".ljust(60, "x") for number in range(500)]
+    outputs = vc.ModelOutputs.from_logits(rng.normal(size=(200, 500)), rng.normal(size=(200, WIDTH)), class_names=names)
     predictor = vc.calibrate(outputs, rng.integers(0, 500, 200), 0.99, localizer=vc.Uniform(20))
     predictor.save(tmp_path / "model.vicinal")
     body = npz(logits=np.zeros((1900, 500), np.float16), representations=np.zeros((1900, WIDTH), np.float16))
     head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: {NPZ}\r\nContent-Length: {len(body)}\r\n\r\n"
-    with Running(tmp_path / "model.vicinal", "--timeout", TIMEOUT) as running:
+    with Running(tmp_path / "model.vicinal", "--timeout", 8) as running:
         running.wait_ready().close()
-        sockets = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(12)]
+        sockets = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(2)]
         for one in sockets:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             one.sendall(head.encode() + body)
-        time.sleep(10 * TIMEOUT)
+        time.sleep(24)
         counted = [event for event in running.events() if event.get("path") == "/predict"]
-        assert len(counted) == 12
+        assert len(counted) == 2
         for one in sockets:
-            one.settimeout(10)
-            fetched = 0
+            one.settimeout(3)
+            head, fetched = one.recv(1000), 1000
             with contextlib.suppress(OSError):
                 while some := one.recv(1 << 20):
                     fetched += len(some)
-            assert fetched < 2 << 20  # of 10 MB, what was on its way
             one.close()
+            assert head.startswith(b"HTTP/1.1 200")
+            assert fetched < int(re.search(rb"content-length: (\d+)", head)[1])  # what was on its way
 
 
 @pytest.mark.slow
@@ -396,18 +398,19 @@ def test_clients_that_leave_and_lines_that_are_not_http(running):
         b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET ?x HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"CONNECT a:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
-        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
     ]
     before = running.resident
-    for number in range(700):
+    patient = {6, 9}  # who would have to wait for the end of the time there is
+    for number in range(500):
         one = socket.create_connection(("127.0.0.1", running.port), timeout=10)
         with one, contextlib.suppress(OSError):
             one.sendall(lines[number % len(lines)])
-            if number % 2 == 0 and number % len(lines) < 9:
+            if number % len(lines) not in patient and number % 3:
                 reply = one.recv(200)
                 assert reply[9:10] in (b"4", b"2", b""), reply
     assert running.resident - before < GROWTH

@@ -28,6 +28,7 @@ LARGE = 1 << 17
 PAGE = {
     "/": ("vicinal.service", "page.html", "text/html; charset=utf-8"),
     "/page.css": ("vicinal.service", "page.css", "text/css; charset=utf-8"),
+    "/drawings.js": ("vicinal.service", "drawings.js", "text/javascript; charset=utf-8"),
     "/page.js": ("vicinal.service", "page.js", "text/javascript; charset=utf-8"),
     "/shared.css": ("vicinal.reporting", "page.css", "text/css; charset=utf-8"),
     "/shared.js": ("vicinal.reporting", "shared.js", "text/javascript; charset=utf-8"),

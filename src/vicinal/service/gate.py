@@ -26,7 +26,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-PAGE = ("/", "/page.css", "/page.js", "/shared.css", "/shared.js")
+PAGE = ("/", "/page.css", "/page.js", "/drawings.js", "/shared.css", "/shared.js")
 OPEN = (*PAGE, "/healthz", "/readyz")
 """What is seen without a token: it holds no data."""
 

@@ -3,12 +3,13 @@
   "use strict";
 
   const { $, h, tagged, table, known, whole, share, level, number, score, themed } = vicinal;
+  const { value, curves, interval, coverageChart, driftChart } = drawings;
   const TYPES = { npz: "application/x-npz", arrow: "application/vnd.apache.arrow.stream", json: "application/json" };
   const LISTED = 500; // rows of a file that can be picked
   const POLL = 2000; // milliseconds
   const GONE = "The service does not answer. Is it still running?";
   // `shown` is the row on the page, which may be another than the chosen one while the service is asked
-  const state = { model: null, rows: [], file: null, token: sessionStorage.getItem("token") ?? "", turn: 0, shown: null };
+  const state = { model: null, title: "", rows: [], token: sessionStorage.getItem("token") ?? "", turn: 0, shown: null };
 
   // The service -------------------------------------------------------------------------------------------------------
 
@@ -52,94 +53,6 @@
       say(error.message, where);
     }
   };
-
-  // Drawings ----------------------------------------------------------------------------------------------------------
-
-  let WIDTH = 560; // as wide as there is room, so that letters stay as large as they are
-  const HEIGHT = 220, LEFT = 46, RIGHT = 12, TOP = 22, BOTTOM = 30;
-
-  function s(tag, attributes = {}, ...children) {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children);
-    return element;
-  }
-
-  const scale = ([low, high], from, to) => (value) =>
-    from + ((Math.min(Math.max(value, low), high) - low) / (high - low || 1)) * (to - from);
-
-  function ticks([low, high], count = 4) {
-    const raw = (high - low || 1) / count;
-    const unit = 10 ** Math.floor(Math.log10(raw));
-    const step = unit * ([1, 2, 5, 10].find((factor) => factor * unit >= raw) ?? 10);
-    const first = Math.ceil(low / step - 1e-9);
-    const last = Math.floor(high / step + 1e-9);
-    return Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => Number(((first + at) * step).toPrecision(12)));
-  }
-
-  function drawing(label, spanX, spanY, titleX, tall = HEIGHT) {
-    WIDTH = Math.max(300, Math.min(560, document.documentElement.clientWidth - 40));
-    const x = scale(spanX, LEFT, WIDTH - RIGHT);
-    const y = scale(spanY, tall - BOTTOM, TOP);
-    const text = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
-    const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${tall + 12}`, role: "img", "aria-label": label });
-    for (const value of tall < HEIGHT ? [] : ticks(spanY)) {
-      svg.append(s("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
-        s("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, text(value)));
-    }
-    for (const value of ticks(spanX, 5)) {
-      svg.append(s("text", { x: x(value), y: tall - BOTTOM + 16, "text-anchor": "middle" }, text(value)));
-    }
-    svg.append(s("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: tall - BOTTOM, y2: tall - BOTTOM }),
-      s("text", { x: (LEFT + WIDTH) / 2, y: tall + 6, "text-anchor": "middle" }, titleX));
-    return { svg, x, y };
-  }
-
-  const path = (points) => points.map(([a, b], at) => `${at ? "L" : "M"}${a.toFixed(2)} ${b.toFixed(2)}`).join("");
-  const value = (entry) => (entry === "-inf" ? -Infinity : entry === "inf" ? Infinity : entry);
-
-  function curves(found) {
-    const finite = [...found.scores_near, ...found.scores_everywhere].map(([one]) => value(one))
-      .concat(value(found.threshold), value(found.global_threshold)).filter(Number.isFinite);
-    const low = Math.min(...finite), high = Math.max(...finite);
-    const pad = (high - low || 1) * 0.05;
-    const { svg, x, y } = drawing(
-      `Distribution of scores near this row and everywhere. Local threshold ${found.threshold}, `
-      + `global threshold ${found.global_threshold}.`, [low - pad, high + pad], [0, 1], "Score: lower fits better");
-    const steps = (points) => {
-      const corners = [];
-      let before = 0;
-      for (const [at, height] of points) {
-        corners.push([x(value(at)), y(before)], [x(value(at)), y(height)]);
-        before = height;
-      }
-      return path([[x(low - pad), y(0)], ...corners, [x(high + pad), y(before)]]);
-    };
-    const upright = (at, kind, word, lift, left) => {
-      const place = x(value(at));
-      const before = place > WIDTH * 0.75 || (left && place > WIDTH * 0.35); // where the word fits
-      svg.append(s("line", { class: `${kind}-mark`, x1: place, x2: place, y1: TOP - 4, y2: HEIGHT - BOTTOM }),
-        s("text", { class: `${kind}-word`, x: place + (before ? -6 : 6), y: HEIGHT - BOTTOM - lift,
-          "text-anchor": before ? "end" : "start" }, word));
-    };
-    svg.append(s("path", { class: "far", d: steps(found.scores_everywhere) }));
-    if (found.scores_near.length) svg.append(s("path", { class: "near", d: steps(found.scores_near) }));
-    const lower = value(found.threshold) < value(found.global_threshold);
-    if (found.scores_near.length) upright(found.global_threshold, "far", "threshold without neighbors", 28, !lower);
-    upright(found.threshold, "near", "threshold of this row", 10, lower);
-    return svg;
-  }
-
-  function history(moments, label, pick, spanY, titleX, extra) {
-    const rows = moments.map((one) => one.rows);
-    const { svg, x, y } = drawing(label, [Math.min(0, ...rows), Math.max(...rows)], spanY, titleX);
-    extra(svg, x, y);
-    const points = moments.map((one) => [x(one.rows), y(pick(one))]);
-    svg.append(s("path", { class: "near", d: path(points) }));
-    const [lastX, lastY] = points.at(-1);
-    svg.append(s("circle", { class: "point", cx: lastX, cy: lastY, r: 4 }));
-    return svg;
-  }
 
   // One row -----------------------------------------------------------------------------------------------------------
 
@@ -216,19 +129,20 @@
   }
 
   function verdict(row, said, holds) {
-    const about = row.truth === null ? "" : ` The truth is ${row.truth}: ${holds ? "it is inside." : "it is NOT inside."}`;
-    $("verdict").textContent = `${said}${about}`;
+    const where = holds ? "it is inside" : "it is NOT inside";
+    $("verdict").textContent = row.truth === null ? said : `${said} The truth is ${row.truth}: ${where}.`;
   }
 
   function drawSet(row, found) {
     const count = `${whole(found.size)} ${found.size === 1 ? "label" : "labels"}`;
-    const why = found.size ? "" : " No label fits as well as the truths of calibration rows did: the row is unlike them, or "
-      + "the model is sure of nothing. A score in NeverEmpty(...) always keeps the top label.";
+    const why = found.size ? "" : " No label fits as well as the truths of calibration rows did: the row is unlike them, "
+      + "or the model is sure of nothing. A score in NeverEmpty(...) always keeps the top label.";
+    const truth = String(row.truth);
     verdict(row, `At coverage ${level(found.coverage)} the set has ${count}.${why}`,
-      found.set.map(String).includes(String(row.truth)));
+      found.set.map(String).includes(truth));
     const inside = found.labels.filter((one) => one.in_set).map((one) => one.label); // the most probable first
     const rest = found.size - inside.length;
-    $("set").replaceChildren(...inside.map((name) => h("li", { class: name === String(row.truth) ? "truth" : null }, name)),
+    $("set").replaceChildren(...inside.map((name) => h("li", { class: name === truth ? "truth" : null }, name)),
       ...(rest > 0 ? [h("li", {}, `and ${whole(rest)} less probable ones`)] : []));
     const bar = (part) => {
       const inner = h("i");
@@ -238,7 +152,7 @@
     const caption = "Labels, the most probable first; those in the set are marked"
       + (rest > 0 ? ` (${whole(inside.length)} of ${whole(found.size)})` : "");
     $("labels").replaceChildren(table(caption, ["Label", "Probability", "Score", "p-value"],
-      found.labels.map((one) => [tagged(one.label, one.label === String(row.truth) ? "truth" : null), bar(one.probability),
+      found.labels.map((one) => [tagged(one.label, one.label === truth ? "truth" : null), bar(one.probability),
         score(one.score), share(one.p_value)]),
       { kind: found.labels.length > 15 ? "marked" : "full marked", left: ["Probability"],
         rowClass: (at) => (found.labels[at].in_set ? "in" : "out") }));
@@ -248,25 +162,10 @@
     const ends = [found.lower, found.upper].map((one) => (known(one) ? number(one, 4) : value(one) < 0 ? "−∞" : "+∞"));
     const truth = row.truth === null ? null : Number(row.truth);
     const empty = value(found.lower) > value(found.upper);
-    verdict(row, `At coverage ${level(found.coverage)} the interval ${empty ? "is empty" : `goes from ${ends[0]} to ${ends[1]}`}.`
-      + ` The model predicts ${number(found.prediction, 4)}.`, value(found.lower) <= truth && truth <= value(found.upper));
-    const targets = found.neighbors.map((one) => Number(one.target)).filter(Number.isFinite);
-    const marks = [found.lower, found.upper, found.prediction, truth, ...targets].filter(known);
-    const low = Math.min(...marks), high = Math.max(...marks), pad = (high - low || 1) * 0.06;
-    const { svg, x } = drawing(`Interval from ${ends[0]} to ${ends[1]}, prediction ${number(found.prediction, 4)}.`,
-      [low - pad, high + pad], [0, 0.01], "Dot: prediction. Diamond: truth. Ticks: targets of the neighbors", 90);
-    const middle = 32;
-    if (!empty) {
-      svg.append(s("rect", { class: "band", x: x(value(found.lower)), y: middle - 14, height: 28,
-        width: Math.max(2, x(value(found.upper)) - x(value(found.lower))) }));
-    }
-    svg.append(...targets.map((at) => s("line", { class: "axis", x1: x(at), x2: x(at), y1: middle - 6, y2: middle + 6 })),
-      s("circle", { class: "point", cx: x(found.prediction), cy: middle, r: 5 }));
-    if (truth !== null) {
-      const at = x(truth);
-      svg.append(s("path", { class: "diamond", d: `M${at - 7} ${middle}L${at} ${middle - 7}L${at + 7} ${middle}L${at} ${middle + 7}Z` }));
-    }
-    $("interval").replaceChildren(svg);
+    const said = `At coverage ${level(found.coverage)} the interval ${empty ? "is empty" : `goes from ${ends.join(" to ")}`}.`;
+    verdict(row, `${said} The model predicts ${number(found.prediction, 4)}.`,
+      value(found.lower) <= truth && truth <= value(found.upper));
+    $("interval").replaceChildren(interval(found, truth, ends));
   }
 
   // Files -------------------------------------------------------------------------------------------------------------
@@ -276,18 +175,19 @@
     if (!state.model) throw new Error("The service has not answered yet.");
     if (!type) throw new Error(`${file.name} is not a .npz, .arrow or .json file.`);
     const most = state.model.limits.body_bytes;
-    if (file.size > most) throw new Error(`${file.name} has ${whole(file.size)} bytes; the service takes ${whole(most)}.`);
+    const long = `${file.name} has ${whole(file.size)} bytes; the service takes ${whole(most)}.`;
+    if (file.size > most) throw new Error(long);
     $("status").textContent = `Reading ${file.name}.`;
     let found;
     try {
       found = await ask("predict?remember=false", { body: file, type });
     } catch (error) {
-      throw new Error(error.message === GONE ? `${file.name} could not be sent: it has changed, or the service is gone.`
-        : error.message.includes("the body") ? error.message.replace("the body", file.name) : `${file.name}: ${error.message}`);
+      if (error.message === GONE) throw new Error(`${file.name} could not be sent: it has changed, or the service is gone.`);
+      throw new Error(`${file.name}: ${error.message.replace("the body: ", "").replace("the body", "the file")}`);
     }
-    state.file = file;
+    const named = (one) => `Row ${one.row_id}${one.truth === undefined ? "" : `: ${one.truth}`}`;
     list(file.name, found.answers.slice(0, LISTED).map((one, at) => ({
-      row: at, name: `Row ${one.row_id}${one.truth === undefined ? "" : `: ${one.truth}`}`, truth: one.truth ?? null, file, type,
+      row: at, name: named(one), truth: one.truth ?? null, file, type,
     })), found.answers.length);
   }
 
@@ -302,15 +202,16 @@
   // Truths ------------------------------------------------------------------------------------------------------------
 
   // The id says which row it is, so that the service counts it once, whoever tells it and how often.
-  const identity = (row) => (row.file ? `${row.file.name} ${row.file.size} ${row.file.lastModified} ${row.row}`.slice(-200)
-    : `example ${row.row}`);
+  function identity({ file, row }) {
+    return file ? `${file.name} ${file.size} ${file.lastModified} ${row}`.slice(-200) : `example ${row}`;
+  }
 
   async function tell(row, truth) {
     if (truth === "") throw new Error("Say the truth of this row first.");
     const { answers: [answer] } = await sent("predict", row, { id: identity(row) });
     const word = state.model.kind === "sets" ? "labels" : "targets";
-    const plain = word === "labels" && state.model.class_names ? truth : Number.isNaN(Number(truth)) ? truth : Number(truth);
-    const found = await post("feedback", { row_ids: [answer.row_id], [word]: [plain] });
+    const text = (word === "labels" && state.model.class_names) || Number.isNaN(Number(truth));
+    const found = await post("feedback", { row_ids: [answer.row_id], [word]: [text ? truth : Number(truth)] });
     drift(found.drift);
     return found.drift;
   }
@@ -360,35 +261,21 @@
       now.window ? `of the last ${whole(now.window)} rows` : "send truths to /feedback, or tell one above");
     covered.classList.toggle("warning", Boolean(short));
     $("tiles").replaceChildren(tile("Rows with known truth", whole(now.rows)), covered,
-      tile("Asked for", known(now.target) ? share(now.target) : level(state.model.coverage), "mean over the same rows"), last);
+      tile("Asked for", share(now.target ?? state.model.coverage), "mean over the same rows"), last);
     $("alarm").textContent = now.words;
     $("alarm").classList.toggle("warning", alarmed);
     document.title = `${alarmed ? "⚠ Drift: " : ""}${state.title}`;
   }
 
   function charts(found) {
-    const moments = found.history;
-    if (!moments.length) {
+    if (!found.history.length) {
       for (const id of ["coverage-chart", "drift-chart"]) {
         $(id).replaceChildren(h("p", { class: "muted" }, "Nothing to draw yet."));
       }
       return;
     }
-    const recent = moments.slice(-200).flatMap((one) => [one.interval[0], one.target]);
-    $("coverage-chart").replaceChildren(history(moments, `Coverage, now ${share(found.coverage)}.`, (one) => one.coverage,
-      [Math.max(0, Math.min(...recent) - 0.02), 1], "Rows with known truth", (svg, x, y) => {
-        const band = [...moments.map((one) => [x(one.rows), y(one.interval[1])]),
-          ...moments.toReversed().map((one) => [x(one.rows), y(one.interval[0])])];
-        svg.append(s("path", { class: "band", d: `${path(band)}Z` }),
-          s("path", { class: "target", d: path(moments.map((one) => [x(one.rows), y(one.target)])) }));
-      }));
-    const bound = Math.log10(found.threshold);
-    const capital = moments.map((one) => one.log10_capital);
-    $("drift-chart").replaceChildren(history(moments, `Log10 of the evidence, now ${found.log10_capital.toFixed(1)}.`,
-      (one) => one.log10_capital, [Math.min(-2, ...capital), Math.max(bound + 0.5, ...capital)], "Rows with known truth",
-      (svg, x, y) => svg.append(s("path", {
-        class: "target", d: `M${LEFT} ${y(bound)}L${WIDTH - RIGHT} ${y(bound)}`,
-      }))));
+    $("coverage-chart").replaceChildren(coverageChart(found));
+    $("drift-chart").replaceChildren(driftChart(found));
   }
 
   async function refresh() {
@@ -407,10 +294,11 @@
     $("title").textContent = `${kind} of ${model.file}`;
     document.title = state.title;
     const classes = sets ? `${whole(model.n_classes)} classes, ` : "";
-    $("subtitle").textContent = `${classes}${whole(model.rows)} calibration rows, coverage ${level(model.coverage)} unless `
-      + "another is asked for.";
-    $("columns").textContent = `${sets ? "logits or probabilities" : "predictions, or lower and upper"}`
-      + `${model.reads_representations ? ", and representations" : ""}; with ${sets ? "labels" : "targets"} it shows the truth.`;
+    $("subtitle").textContent = `${classes}${whole(model.rows)} calibration rows, coverage ${level(model.coverage)} `
+      + "unless another is asked for.";
+    const near = model.reads_representations ? ", and representations" : "";
+    $("columns").textContent = `${sets ? "logits or probabilities" : "predictions, or lower and upper"}${near}; with `
+      + `${sets ? "labels" : "targets"} it shows the truth.`;
     $("guarantee").textContent = model.guarantee.words;
     $("version").textContent = model.vicinal;
     const facts = { ...model.parts, saved: model.created, checksum: model.checksum, model: model.model };
@@ -421,7 +309,8 @@
     const even = Math.abs(model.coverage * 200 - Math.round(model.coverage * 200)) < 1e-9;
     const step = even ? 0.005 : 0.001;
     Object.assign($("coverage"), { min: Math.min(0.5, model.coverage), step });
-    $("coverage").max = String(Math.max(model.coverage, Math.floor(Math.min(0.999, model.most_coverage) / step) * step));
+    const most = Math.floor(Math.min(0.999, model.most_coverage) / step) * step;
+    $("coverage").max = String(Math.max(model.coverage, most));
     $("coverage").value = String(model.coverage);
   }
 
@@ -450,7 +339,8 @@
     $("rows").addEventListener("change", show);
     $("previous").addEventListener("click", () => step(-1));
     $("next").addEventListener("click", () => step(1));
-    $("random").addEventListener("click", () => step(1 + Math.floor(Math.random() * Math.max(1, state.rows.length - 1))));
+    const others = () => Math.max(1, state.rows.length - 1);
+    $("random").addEventListener("click", () => step(1 + Math.floor(Math.random() * others())));
     $("coverage").addEventListener("input", () => {
       $("coverage-output").textContent = level(coverage());
       clearTimeout(later);
