@@ -32,6 +32,9 @@ app = FastAPI()
 @app.post("/nothing")
 async def nothing():
     return {}
+@app.post("/parsed")
+async def parsed(body: dict):
+    return {}
 uvicorn.run(app, port=int(sys.argv[1]), http="h11", loop="asyncio", log_config=None, access_log=False)
 """
 
@@ -154,7 +157,8 @@ def main() -> None:
     lines = [
         f"Single rows of {CLASSES:,} classes and {WIDTH} dimensions against {ROWS:,} calibration rows (Exact, k = 200,",
         f"NeverEmpty(RAPS)); {given.rounds} rounds of {given.seconds:g} s for each line, the servers in turn;",
-        "client and servers on one machine. `nothing` is a FastAPI route that is sent the same body and returns `{}`.",
+        "client and servers on one machine. `nothing` is a FastAPI route that is sent the same body and",
+        "returns `{}`; `parsed` is one that has FastAPI read the JSON, and does nothing with it.",
         "",
         *table,
     ]
@@ -164,11 +168,12 @@ def main() -> None:
 def measured(
     kind: str, found: list[tuple[str, bytes]], connections: int, service: int, nothing: int, given
 ) -> list[str]:
-    """Return two rows of the table."""
-    latencies: dict[str, list[float]] = {"predict": [], "nothing": []}
+    """Return the rows of the table for one kind of body and number of connections."""
+    paths = {"nothing": nothing, **({"parsed": nothing} if kind == "JSON" else {}), "predict": service}
+    latencies: dict[str, list[float]] = {path: [] for path in paths}
     seconds = dict.fromkeys(latencies, 0.0)
     for _ in range(given.rounds):
-        for path, port in (("nothing", nothing), ("predict", service)):
+        for path, port in paths.items():
             requests = [as_request(f"/{path}", *one) for one in found]
             some, took = asyncio.run(load(port, requests, connections, given.seconds))
             latencies[path] += some
