@@ -38,6 +38,13 @@ print(vc.load("model.vicinal", vc.IntervalPredictor).predict(values).lower)
 vc.save_tuning(best, "tuned.vicinal")
 assert_type(vc.load_tuning("tuned.vicinal"), vc.TuningReport)
 
+monitor = vc.DriftMonitor(predictor)
+assert_type(monitor.observe(outputs, labels), vc.Drift)
+with vc.Client("http://127.0.0.1:8000", timeout=5.0) as client:
+    assert_type(client.predict(outputs, coverage=0.8).sets, vc.PredictionSets)
+    assert_type(client.predict(values).intervals, vc.PredictionIntervals)
+    assert_type(client.feedback(["a"], [0]).drift, vc.Drift)
+
 network = torch.nn.Identity()
 collected, classes = vc.torch.collect(network, [(torch.zeros(10, 3), torch.zeros(10))], layer="")
 assert_type(collected, vc.ClassificationOutputs)

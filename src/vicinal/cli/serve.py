@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from vicinal._extras import needs
 from vicinal.artifacts import open_predictor
@@ -12,6 +12,9 @@ from vicinal.cli.progress import on_terminal
 
 with needs("typer", "cli"):
     import typer
+
+if TYPE_CHECKING:
+    from vicinal.service.settings import Settings
 
 
 def serve(
@@ -40,10 +43,6 @@ def serve(
 
     Example: vicinal serve model.vicinal --port 8080 --journal answers.journal
     """
-    from vicinal.service.examples import bundled, from_file
-    from vicinal.service.logs import configure
-    from vicinal.service.server import serve as run
-    from vicinal.service.service import Service
     from vicinal.service.settings import Settings, token_from_environment
 
     settings = Settings(
@@ -57,6 +56,15 @@ def serve(
         remember=remember,
         journal=journal,
     )
+    _run(model, settings, coverage, examples)
+
+
+def _run(model: Path, settings: Settings, coverage: float | None, examples: str | None) -> None:
+    from vicinal.service.examples import bundled, from_file
+    from vicinal.service.logs import configure
+    from vicinal.service.server import serve as run
+    from vicinal.service.service import Service
+
     info, loaded = open_predictor(model, progress=on_terminal())
     predictor = loaded if coverage is None else loaded.at(coverage)
     rows = bundled(predictor) if examples is None else from_file(examples, predictor)
