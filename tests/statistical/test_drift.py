@@ -12,7 +12,8 @@ from vicinal.drift.ranking import Ranking
 STREAMS, LENGTH, CALIBRATED = 200, 2_000, 1_500
 SHIFT_AT, SOON = 1_000, 300
 
-SCORES = [vc.LAC(), vc.NeverEmpty(vc.RAPS(rank_penalty=0.01, free_ranks=5))]
+TIED = vc.NeverEmpty(vc.RAPS(rank_penalty=0.01, free_ranks=5))
+SCORES = [TIED, pytest.param(vc.LAC(), marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import pickle
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ import pytest
 
 import vicinal as vc
 from tests.surface.running import Running
+from tests.surface.test_cli import refused
 
 pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
 httpx = pytest.importorskip("httpx", reason="it asks the application without a port")
@@ -220,7 +222,7 @@ def test_coverages_that_are_equal_as_numbers_may_mean_different_shares(models):
         check_same(found["answers"], predictor.at(coverage).predict(outputs[:100]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["sets", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
 def test_a_client_gets_what_the_predictor_says(models, kind):
     path, outputs, targets = models[kind]
     predictor = vc.load(path)
@@ -592,19 +594,14 @@ def _metrics(running):
 
 def test_the_command_refuses_in_one_line(models, tmp_path):
     path = models["sets"][0]
-    with Running(path) as running:
-        refused = {
-            "already in use": [path, "--port", running.port],
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        wrong = {
+            "address already in use. Name another": [path, "--port", taken.getsockname()[1]],
             "there is no such file": [tmp_path / "no.vicinal"],
             "port must be": [path, "--port", 70_000],
             "must be a whole number": [path, "--max-rows", 0],
             "cannot listen": [path, "--host", "no.such.host.invalid"],
-            "it is a folder": [path, "--journal", tmp_path],
         }
-        for words, arguments in refused.items():
-            with pytest.raises(RuntimeError) as caught:
-                Running(arguments[0], *arguments[1:])
-            said = str(caught.value)
-            assert words in said
-            assert said.count("\n") == 1
-            assert said.startswith("vicinal: ")
+        for words, arguments in wrong.items():
+            assert words in refused("serve", *arguments)
+    assert "it is a folder" in refused("serve", path, "--journal", tmp_path, code=4)

@@ -166,6 +166,7 @@ def test_a_file_is_answered_and_a_wrong_one_is_said(visit, service, rows, model)
     page.wait_for_selector("#trouble", state="hidden")
 
 
+@pytest.mark.slow
 def test_truths_show_in_coverage_and_drift(visit, model):
     with Running(model) as running:
         running.wait_ready().close()
@@ -187,6 +188,7 @@ def test_truths_show_in_coverage_and_drift(visit, model):
         assert page.get_attribute("#drift-chart svg", "aria-label").startswith("Log10 of the evidence")
 
 
+@pytest.mark.slow
 def test_with_a_token_it_asks_for_it(visit, model):
     with Running(model, environment={"VICINAL_TOKEN": "a-long-enough-secret"}) as running:
         running.wait_ready().close()
@@ -198,6 +200,7 @@ def test_with_a_token_it_asks_for_it(visit, model):
         assert page.is_hidden("#entry")
 
 
+@pytest.mark.slow
 def test_intervals_have_a_page_too(visit, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 4))
@@ -222,7 +225,7 @@ def test_it_fits(visit, service, width):
     assert overflow(page) == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious(visit, service, scheme):
     package = pytest.importorskip("axe_core_python", reason="it brings axe-core")
     page = visit(service.url, scheme=scheme)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from vicinal._extras import needs
-from vicinal.errors import CannotWrite
+from vicinal.errors import InvalidValue
 from vicinal.service.app import create_app
 from vicinal.service.logs import log
 from vicinal.service.service import Service
@@ -126,5 +126,5 @@ def bound(host: str, port: int) -> socket.socket:
             os.strerror(number) if known and isinstance(number, int) else getattr(error, "strerror", None) or str(error)
         )
         msg = f"cannot listen on {host}:{port}: {why.lower()}. Name another --host or --port."
-        raise CannotWrite(msg) from error
+        raise InvalidValue(msg) from error
     return listening
