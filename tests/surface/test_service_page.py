@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vicinal as vc
-from tests.surface.running import Running
+from tests.surface.running import Running, saved_model
 
 pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the page")
@@ -23,13 +23,8 @@ def rows():
 
 
 @pytest.fixture(scope="module")
-def model(rows, tmp_path_factory):
-    score = vc.NeverEmpty(vc.RAPS(rank_penalty=0.01, free_ranks=5))
-    near = vc.Exponential(n_neighbors=50, bandwidth=2.0)
-    predictor = vc.calibrate(rows.outputs[:600], rows.labels[:600], 0.9, nonconformity=score, localizer=near)
-    path = tmp_path_factory.mktemp("model") / "model.vicinal"
-    predictor.save(path)
-    return path
+def model(tmp_path_factory):
+    return saved_model(tmp_path_factory.mktemp("model"), known=600)
 
 
 @pytest.fixture(scope="module")
