@@ -26,10 +26,10 @@ const drawings = (() => {
     return Array.from({ length }, (_, at) => Number(((first + at) * step).toPrecision(12)));
   }
 
-  function drawing(label, spanX, spanY, titleX, tall = HEIGHT) {
+  function drawing(label, spanX, spanY, titleX, { tall = HEIGHT, top = TOP } = {}) {
     WIDTH = Math.max(300, Math.min(560, document.documentElement.clientWidth - 40));
     const x = scale(spanX, LEFT, WIDTH - RIGHT);
-    const y = scale(spanY, tall - BOTTOM, TOP);
+    const y = scale(spanY, tall - BOTTOM, top);
     const text = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
     const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${tall + 12}`, role: "img", "aria-label": label });
     for (const value of tall < HEIGHT ? [] : ticks(spanY)) {
@@ -54,7 +54,7 @@ const drawings = (() => {
     const pad = (high - low || 1) * 0.05;
     const { svg, x, y } = drawing(
       `Distribution of scores near this row and everywhere. Local threshold ${found.threshold}, `
-      + `global threshold ${found.global_threshold}.`, [low - pad, high + pad], [0, 1], "Score: lower fits better");
+      + `global threshold ${found.global_threshold}.`, [low - pad, high + pad], [0, 1], "Score: lower fits better", { top: 44 });
     const steps = (points) => {
       const corners = [];
       let before = 0;
@@ -64,18 +64,18 @@ const drawings = (() => {
       }
       return path([[x(low - pad), y(0)], ...corners, [x(high + pad), y(before)]]);
     };
-    const upright = (at, kind, word, lift, left) => {
+    // The words stand above the curves, before their line where there is no room behind it.
+    const upright = (at, kind, word, down) => {
       const place = x(value(at));
-      const before = place > WIDTH * 0.75 || (left && place > WIDTH * 0.35); // where the word fits
-      svg.append(s("line", { class: `${kind}-mark`, x1: place, x2: place, y1: TOP - 4, y2: HEIGHT - BOTTOM }),
-        s("text", { class: `${kind}-word`, x: place + (before ? -6 : 6), y: HEIGHT - BOTTOM - lift,
+      const before = place > WIDTH / 2;
+      svg.append(s("line", { class: `${kind}-mark`, x1: place, x2: place, y1: down - 10, y2: HEIGHT - BOTTOM }),
+        s("text", { class: `${kind}-word`, x: place + (before ? -6 : 6), y: down,
           "text-anchor": before ? "end" : "start" }, word));
     };
     svg.append(s("path", { class: "far", d: steps(found.scores_everywhere) }));
     if (found.scores_near.length) svg.append(s("path", { class: "near", d: steps(found.scores_near) }));
-    const lower = value(found.threshold) < value(found.global_threshold);
-    if (found.scores_near.length) upright(found.global_threshold, "far", "threshold without neighbors", 28, !lower);
-    upright(found.threshold, "near", "threshold of this row", 10, lower);
+    if (found.scores_near.length) upright(found.global_threshold, "far", "threshold without neighbors", 32);
+    upright(found.threshold, "near", "threshold of this row", 14);
     return svg;
   }
 
@@ -96,7 +96,7 @@ const drawings = (() => {
     const marks = [found.lower, found.upper, found.prediction, truth, ...targets].filter(known);
     const low = Math.min(...marks), high = Math.max(...marks), pad = (high - low || 1) * 0.06;
     const { svg, x } = drawing(`Interval from ${ends[0]} to ${ends[1]}, prediction ${number(found.prediction, 4)}.`,
-      [low - pad, high + pad], [0, 0.01], "Dot: prediction. Diamond: truth. Ticks: targets of the neighbors", 90);
+      [low - pad, high + pad], [0, 0.01], "Dot: prediction; diamond: truth; ticks: neighbors", { tall: 90 });
     const empty = value(found.lower) > value(found.upper);
     const middle = 32;
     if (!empty) {

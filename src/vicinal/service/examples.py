@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def from_file(path: str, predictor: AnyPredictor) -> Examples:
     except VicinalError as error:
         msg = f"--examples {path}: {error}"
         raise Incompatible(msg) from error
-    return Examples(outputs, truths, path, table.n_rows)
+    return Examples(outputs, truths, Path(path).name, table.n_rows)
 
 
 def bundled(predictor: AnyPredictor) -> Examples:

@@ -110,9 +110,6 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._known)
 
-    def __contains__(self, row_id: str) -> bool:
-        return row_id in self._known
-
     def remember(self, ids: list[str], outputs: ModelOutputs, regions: Regions, asked: float) -> None:
         """Remember answers; the oldest are forgotten where there are too many."""
         if not self.predictor.scores_read_representations:

@@ -73,6 +73,9 @@
     show();
   }
 
+  // A truth as a reader wants it; what is told is the whole number.
+  const short = (truth) => (typeof truth === "number" ? number(truth, 4) : String(truth));
+  const named = (id, truth) => `Row ${id}${truth === null || truth === undefined ? "" : `: ${short(truth)}`}`;
   const chosen = () => state.rows[$("rows").selectedIndex];
   const coverage = () => Number($("coverage").value);
 
@@ -130,7 +133,7 @@
 
   function verdict(row, said, holds) {
     const where = holds ? "it is inside" : "it is NOT inside";
-    $("verdict").textContent = row.truth === null ? said : `${said} The truth is ${row.truth}: ${where}.`;
+    $("verdict").textContent = row.truth === null ? said : `${said} The truth is ${short(row.truth)}: ${where}.`;
   }
 
   function drawSet(row, found) {
@@ -185,9 +188,8 @@
       if (error.message === GONE) throw new Error(`${file.name} could not be sent: it has changed, or the service is gone.`);
       throw new Error(`${file.name}: ${error.message.replace("the body: ", "").replace("the body", "the file")}`);
     }
-    const named = (one) => `Row ${one.row_id}${one.truth === undefined ? "" : `: ${one.truth}`}`;
     list(file.name, found.answers.slice(0, LISTED).map((one, at) => ({
-      row: at, name: named(one), truth: one.truth ?? null, file, type,
+      row: at, name: named(one.row_id, one.truth), truth: one.truth ?? null, file, type,
     })), found.answers.length);
   }
 
@@ -253,13 +255,13 @@
     const tile = (name, big, ...notes) => h("div", {}, h("dt", {}, name), h("dd", { class: "big" }, big),
       notes.map((note) => h("dd", { class: "note" }, note)));
     const alarmed = now.alarm !== null;
-    const short = now.interval && now.interval[1] < now.target;
+    const below = now.interval && now.interval[1] < now.target;
     const last = tile("Drift", alarmed ? "⚠ seen" : "none seen", alarmed ? `alarm at row ${whole(now.alarm)}` : null);
     last.classList.toggle("warning", alarmed);
-    const covered = tile("Coverage", `${short ? "⚠ " : ""}${share(now.coverage)}`,
+    const covered = tile("Coverage", `${below ? "⚠ " : ""}${share(now.coverage)}`,
       now.interval ? `between ${share(now.interval[0])} and ${share(now.interval[1])}` : "no truth yet",
       now.window ? `of the last ${whole(now.window)} rows` : "send truths to /feedback, or tell one above");
-    covered.classList.toggle("warning", Boolean(short));
+    covered.classList.toggle("warning", Boolean(below));
     $("tiles").replaceChildren(tile("Rows with known truth", whole(now.rows)), covered,
       tile("Asked for", share(now.target ?? state.model.coverage), "mean over the same rows"), last);
     $("alarm").textContent = now.words;
@@ -322,7 +324,7 @@
     introduce(model);
     const found = await ask("examples");
     list(found.source ? `Example rows: ${found.source}` : "Rows", found.rows.map((one) => ({
-      ...one, name: `Row ${one.row}${one.truth === null ? "" : `: ${one.truth}`}`,
+      ...one, name: named(one.row, one.truth),
     })), found.total);
     await refresh();
   });

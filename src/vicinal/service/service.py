@@ -246,7 +246,7 @@ def moment(drift: Drift, *, words: bool = True) -> dict[str, Any]:
 def noted(outputs: ModelOutputs) -> dict[str, Any]:
     """Return a note where logits look as if a softmax had been taken already."""
     logits = outputs.logits if isinstance(outputs, ClassificationOutputs) else None
-    if logits is None or logits[0].min() < 0 or not looks_like_probabilities(logits):
+    if logits is None or not looks_like_probabilities(logits):
         return {}
     return {"note": "the logits look like probabilities; if they are, send them as probabilities."}
 
