@@ -18,7 +18,7 @@ from vicinal._arrays import Floats, Reals, as_reals, at_least_single, check_fini
 from vicinal._memory import rows_within
 from vicinal._rows import Readable, ReadRows
 from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ShapeMismatch, TooFewRows
-from vicinal.neighbors.reference import row_products
+from vicinal.neighbors.products import row_products
 from vicinal.outputs import ModelOutputs
 
 CHUNK_ENTRIES = 2**21

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -48,6 +52,31 @@ def test_a_distance_does_not_depend_on_its_company(width, dtype):
     order = np.random.default_rng(1).permutation(len(table))[:111]
     shuffled = Reference.of(table, order)
     np.testing.assert_array_equal(distances(vc.ExactSearch(), shuffled, table), together[:, order])
+
+
+THREADS_APART = """
+import numpy as np, sys
+from vicinal.neighbors import Reference
+for width in (40, 300, 500, 784, 1000, 2049):
+    rng = np.random.default_rng(width)
+    for dtype in (np.float32, np.float64):
+        table = rng.standard_normal((700, width)).astype(dtype)
+        reference = Reference.of(table, np.arange(700))
+        sys.stdout.buffer.write(reference.panel(table[:300]).dots[:300, :700].tobytes())
+        sys.stdout.buffer.write(reference.panel(table[:5]).dots[:5, :700].tobytes())
+"""
+
+
+def test_a_distance_does_not_depend_on_the_number_of_threads():
+    # In processes of their own: a worker of a cluster has one thread, a script as many as there are cores.
+    def found(threads):
+        said = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+        run = [sys.executable, "-c", THREADS_APART]
+        return subprocess.run(run, env={**os.environ, **said}, stdout=subprocess.PIPE, check=True).stdout
+
+    alone = found(1)
+    assert len(alone) > 10_000_000
+    assert all(found(threads) == alone for threads in (2, 4))
 
 
 @pytest.mark.parametrize(("width", "dtype"), CASES)

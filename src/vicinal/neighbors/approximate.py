@@ -31,7 +31,8 @@ from vicinal.neighbors.exact import ExactSearch
 from vicinal.neighbors.indexes.base import Index, Layout, faiss
 from vicinal.neighbors.indexes.ivf import IVF
 from vicinal.neighbors.panels import PanelSearch
-from vicinal.neighbors.reference import QUERY_TILE, Reference
+from vicinal.neighbors.products import QUERY_TILE
+from vicinal.neighbors.reference import Reference
 
 RECALL = 0.95
 """The recall that is aimed at where neither it nor an effort is said."""

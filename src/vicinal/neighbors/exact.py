@@ -19,7 +19,8 @@ from vicinal.kernels.lists import Lists, nearest_lists
 from vicinal.kernels.ranks import Rule
 from vicinal.neighbors.everyone import everyones_sums
 from vicinal.neighbors.panels import PanelSearch
-from vicinal.neighbors.reference import QUERY_TILE, TILE, Reference
+from vicinal.neighbors.products import QUERY_TILE, TILE
+from vicinal.neighbors.reference import Reference
 
 EVERYONE = Rule(0, -1.0, math.inf, 0.0)
 """The rule by which all rows are neighbors, equally."""

@@ -1,10 +1,8 @@
 """Rows that can be neighbors, and distances to them that do not depend on the block they were computed in.
 
-BLAS gives an entry of a product other last bits when the shape of the call changes. Three things make it a function
-of its two rows: both sides are padded with zero rows to whole tiles; a probe of this machine's BLAS checks, once for
-each width, that padded products then agree to the bit, whatever the position and the company; and where float32
-products do not (OpenBLAS on AVX2), float64 products are tried, and at last every distance is a plain sum of squares,
-as it is for short rows, where a product gains nothing. A few queries need no whole tile where this machine's BLAS gives
+Distances come from products of padded rows, which are stable where this machine's BLAS allows it; where those in
+float32 are not (OpenBLAS on AVX2), those in float64 are tried, and at last every distance is a plain sum of squares, as
+it is for short rows, where a product gains nothing. A few queries need no whole tile where this machine's BLAS gives
 the same bits without: that too is tried first, on the rows themselves.
 """
 
@@ -26,12 +24,7 @@ from vicinal._threads import over_chunks
 from vicinal.errors import CorruptArtifact, InvalidValue
 from vicinal.kernels.distances import Panel, squared_norms
 from vicinal.kernels.ranks import Rule, listed_neighbors
-
-TILE = 64
-"""Reference rows are padded to a multiple of this."""
-
-QUERY_TILE = 32
-"""Queries are padded to a multiple of this."""
+from vicinal.neighbors.products import QUERY_TILE, TILE, padded_queries, products, stable_products, zero_tiles
 
 FEW, FEW_TILE = 16, 4
 """Queries up to the first are padded to the second, where the bits are the same: a service is asked row by row."""
@@ -118,8 +111,8 @@ class Reference:
             )
         rows = padded_queries(queries, dtype)
         fits = buffer is not None and len(buffer) >= len(rows) and buffer.shape[1] == len(self.rows)
-        products = np.matmul(rows, self.rows.T, out=buffer[: len(rows)] if fits and buffer is not None else None)
-        return Panel(products, rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n, ALL)
+        dots = products(rows, self.rows, buffer[: len(rows)] if fits and buffer is not None else None)
+        return Panel(dots, rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n, ALL)
 
     @cached_property
     def few_agree(self) -> bool:
@@ -129,7 +122,7 @@ class Reference:
         # Queries as long as the rows, with every bit in use: another order of summing would show in most products.
         scale = np.sqrt(self.norms.max() / self.width)
         tile = (scale * np.random.default_rng(0).standard_normal((QUERY_TILE, self.width))).astype(self.rows.dtype)
-        whole = np.matmul(tile, self.rows.T)
+        whole = products(tile, self.rows)
         return all(
             np.array_equal(self._few_products(tile[start : start + few].copy()), whole[start : start + few])
             for few in range(FEW_TILE, FEW + 1, FEW_TILE)
@@ -138,7 +131,7 @@ class Reference:
 
     def _few_products(self, queries: Reals) -> Reals:
         """Return the products of a few queries with all rows, (few, n); this way round BLAS need not pack the rows."""
-        return np.ascontiguousarray(np.matmul(self.rows, queries.T).T)
+        return np.ascontiguousarray(products(self.rows, queries).T)
 
     def shortlist(self, queries: Reals, listed: Ints) -> Panel:
         """Return one block of queries, (q, d), each against the rows `listed` for it, (q, m)."""
@@ -178,47 +171,6 @@ def _arithmetic(width: int, dtype: str, multiplied: bool) -> str:  # noqa: FBT00
     for _, distances, weights, _ in nearest_first(panel, Rule(0, -1.0, math.sqrt(width), 0.0)):
         digest.update(distances.tobytes() + weights.tobytes())
     return digest.hexdigest()[:16]
-
-
-@lru_cache(maxsize=256)
-def stable_products(width: int, dtype: str) -> bool:
-    """Probe whether this BLAS gives a padded product's entry the same bits at any place, in any company, transposed."""
-    rng = np.random.default_rng(width)
-    many = rng.standard_normal((9 * TILE, width)).astype(dtype)
-    whole = many @ many.copy().T
-    for n_queries, first in ((1, 0), (1, 5), (2, 2), (3, 1), (7, 0), (10, 8)):
-        queries = slice(first * QUERY_TILE, (first + n_queries) * QUERY_TILE)
-        for start, stop in ((0, 9), (3, 4), (2, 5), (0, 1)):
-            columns = slice(start * TILE, stop * TILE)
-            if not np.array_equal(many[queries] @ many[columns].copy().T, whole[queries, columns]):
-                return False
-    shifted = np.roll(many, 7, axis=0)
-    moved = (shifted[: 2 * QUERY_TILE] @ many.copy().T)[7:]
-    return bool(np.array_equal(moved, whole[: 2 * QUERY_TILE - 7]) and np.array_equal(whole, whole.T))
-
-
-def row_products(rows: Floats, columns: Floats) -> Floats:
-    """Return rows @ columns.T in float64, (n, columns), each entry a function of its two rows alone."""
-    width = rows.shape[1]
-    if not stable_products(width, "<f8"):
-        return np.asarray(np.einsum("ij,kj->ik", rows, columns, optimize=False))
-    padded = zero_tiles(len(columns), width, np.dtype("<f8"), TILE)
-    padded[: len(columns)] = columns
-    products: Floats = np.matmul(padded_queries(rows, padded.dtype), padded.T)
-    return products[: len(rows), : len(columns)]
-
-
-def zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int) -> Reals:
-    """Return zeros for the rows and for what fills their last tile."""
-    return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)
-
-
-def padded_queries(rows: Reals, dtype: np.dtype[np.floating], tile: int = QUERY_TILE) -> Reals:
-    """Return a copy of the rows with zero rows added to a whole number of tiles."""
-    out = zero_tiles(len(rows), rows.shape[1], dtype, tile)
-    with np.errstate(over="ignore"):  # too long a row is said when it is measured
-        out[: len(rows)] = rows
-    return out
 
 
 def longest(dtype: np.dtype[np.floating]) -> float:

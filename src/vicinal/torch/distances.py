@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from vicinal.kernels.distances import CANCELLATION, LANES
-from vicinal.neighbors.reference import DIRECT_WIDTH, arithmetic_for, longest, padded_queries, too_long
+from vicinal.neighbors.products import padded_queries, products
+from vicinal.neighbors.reference import DIRECT_WIDTH, arithmetic_for, longest, too_long
 
 SLACK = {torch.float32: 0.0, torch.float64: 2.0**-36}
 """Relative difference up to which squared distances from products are tied; in float32 equal numbers only are."""
@@ -121,9 +122,9 @@ def _by_numpy(queries: Tensor, rows: Rows) -> Tensor:
     _, multiplied = arithmetic_for(dtype, rows.padded.shape[1])
     if not multiplied:
         return _summed(queries, rows.rows)
-    products = np.matmul(padded_queries(queries.numpy(), dtype), rows.padded.numpy().T)
+    dots = products(padded_queries(queries.numpy(), dtype), rows.padded.numpy())
     both = own[:, None] + rows.norms
-    found = both - 2.0 * torch.from_numpy(products)[: len(queries), : rows.n].double()
+    found = both - 2.0 * torch.from_numpy(dots)[: len(queries), : rows.n].double()
     spoiled = found <= CANCELLATION * both
     if bool(spoiled.any()):
         query, row = spoiled.nonzero(as_tuple=True)

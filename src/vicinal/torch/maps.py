@@ -7,7 +7,7 @@ from torch import Tensor
 
 from vicinal import maps as numpy_maps
 from vicinal.errors import InvalidValue
-from vicinal.neighbors.reference import row_products
+from vicinal.neighbors.products import row_products
 from vicinal.torch.parts import Free, Part, require
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vicinal.errors import Incompatible
 from vicinal.kernels.ranks import Rule
-from vicinal.neighbors.reference import TILE, zero_tiles
+from vicinal.neighbors.products import TILE, zero_tiles
 from vicinal.torch.blocks import Cost
 from vicinal.torch.distances import Arithmetic, Distances, Rows, distances, squared_norms
 from vicinal.torch.joining import KEPT, JoinedRows, joined_thresholds

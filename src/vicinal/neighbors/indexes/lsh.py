@@ -13,7 +13,7 @@ from vicinal.errors import CorruptArtifact, InvalidLevel
 from vicinal.kept import Kept
 from vicinal.kernels.rows import hash_keys
 from vicinal.neighbors.indexes.base import PIECE, Arrays, Index, Layout, faiss, named, one_thread, pieces, set_whole
-from vicinal.neighbors.reference import row_products
+from vicinal.neighbors.products import row_products
 
 
 @dataclass(frozen=True)
