@@ -14,11 +14,11 @@ from vicinal.errors import CannotWrite
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[BinaryIO]:
+def replacing(path: str | Path, apart: str = "") -> Iterator[BinaryIO]:
     """Open a file to be written in place of `path`, which changes only when all is written, and at once.
 
     A crash at any moment leaves the old file; what it had written lies beside it as `.NAME.part`, and the next writer
-    takes that over. Two writers at a time are refused.
+    takes that over. Two writers at a time are refused, unless they say different words `apart`: then the last counts.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     with writing(path):
         target = writable(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.part")
+        beside = target.with_name(f".{target.name}.{apart}.part" if apart else f".{target.name}.part")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         refusal = f"cannot write {path}: another process is writing it."
         with held(beside, lambda: os.open(beside, flags, 0o666), refusal) as handle:

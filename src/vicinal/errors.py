@@ -13,6 +13,8 @@ VicinalError
 ├─ ModelFailed(RuntimeError)       a network or its loader raised; the error it raised is the cause
 ├─ ServiceRefused(RuntimeError)    a service answered that it cannot do what was asked; carries its `status`
 ├─ ServiceUnreachable(OSError)     no service answers at an address
+├─ ClusterUnavailable(OSError)     no Ray cluster answers at an address
+├─ WorkersLost(RuntimeError)       workers of a cluster died or did not come back; what was finished is kept
 ├─ CannotWrite(OSError)            a file could not be written; what was there before is as it was
 ├─ UnsupportedArtifact(ValueError) a saved file that this version cannot read: not one of ours, a newer format, a part
 └─ CorruptArtifact(ValueError)     a saved file that is damaged: its checksum, or what it holds, does not agree
@@ -103,6 +105,14 @@ class ServiceRefused(VicinalError, RuntimeError):
 
 class ServiceUnreachable(VicinalError, OSError):
     """No service answers at an address."""
+
+
+class ClusterUnavailable(VicinalError, OSError):
+    """No Ray cluster answers at an address."""
+
+
+class WorkersLost(VicinalError, RuntimeError):
+    """Workers of a cluster died or did not come back; what was finished before is kept."""
 
 
 class CannotWrite(VicinalError, OSError):

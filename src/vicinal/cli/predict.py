@@ -12,11 +12,13 @@ from typing import Annotated
 from vicinal._extras import needs
 from vicinal._memory import within
 from vicinal.artifacts import open_predictor
+from vicinal.cli.cluster import Cluster, Engine, check_folder
 from vicinal.cli.codes import Interrupted
 from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, opened
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
 from vicinal.predicting import Wanted, predict_file
+from vicinal.predicting.job import Done
 
 with needs("typer", "cli"):
     import typer
@@ -39,44 +41,77 @@ def predict(
     resume: Annotated[bool, typer.Option("--resume", help="Go on after an interrupted run of the same.")] = False,  # noqa: FBT002
     memory: Memory = None,
     rename: Renamed = None,
+    engine: Annotated[Engine, typer.Option(help="Where the work is done: here, or on a Ray cluster.")] = Engine.LOCAL,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of the cluster, HOST:PORT or auto; none starts Ray here.", show_default=False),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="On the cluster; one for each of its CPUs if not said.", show_default=False)
+    ] = None,
+    partition_rows: Annotated[
+        int | None, typer.Option(help="Rows of a file that a cluster writes.", show_default=False)
+    ] = None,
+    patience: Annotated[
+        float | None, typer.Option(help="Seconds until a silent worker counts as lost.", show_default=False)
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Predict every row in bounded memory; columns: row_id, set (or lower, upper), size, threshold, confidence.
 
+    With --engine ray, ROWS is a .parquet file or a folder of them and --out a folder, in which finished partitions stay
+    and are not done again when the same command is given again.
+
     Example: vicinal predict model.vicinal test.parquet --out sets.parquet
     """
+    cluster = Cluster(address, workers, partition_rows, patience)
+    asked = Wanted(p_values, neighbors)
+    if engine is Engine.RAY:
+        check_folder(out, model)
+        given = opened(rows, rename, None)
+        started = time.perf_counter()
+        with rows_bar("predict", given.table.n_rows) as advance, _interruptible(out, "the same command goes on."):
+            done = cluster.predict(model, given, out, coverage=coverage, wanted=asked, memory=memory, advance=advance)
+        _tell(done, time.perf_counter() - started, as_json=as_json)
+        return
+    cluster.check_unused()
     if out != "-":
         check_out(out, model, *rows)
     info, predictor = open_predictor(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = opened(rows, rename, None)
     started = time.perf_counter()
-    with within(memory), rows_bar("predict", given.table.n_rows) as advance, _interruptible(out):
+    resumable = _interruptible(f"{out}.parts", "the same command with --resume goes on.")
+    with within(memory), rows_bar("predict", given.table.n_rows) as advance, resumable:
         done = predict_file(
             chosen,
             given,
             out,
-            wanted=Wanted(p_values, neighbors),
+            wanted=asked,
             resume=resume,
             model=info.checksum,
             advance=advance,
         )
-    seconds = time.perf_counter() - started
+    _tell(done, time.perf_counter() - started, as_json=as_json)
+
+
+def _tell(done: Done, seconds: float, *, as_json: bool) -> None:
+    """Say what a job did."""
     if as_json:
-        echo_json({**asdict(done), "seconds": seconds}, err=out == "-")
-    elif out != "-":
+        echo_json({**asdict(done), "seconds": seconds}, err=done.path == "-")
+    elif done.path != "-":
         more = f"{done.resumed} of them by an earlier run" if done.resumed else f"mean size {done.mean_size:.4g}"
-        typer.echo(f"{done.rows} rows, {more}: {out} ({seconds:.1f} s)")
+        typer.echo(f"{done.rows} rows, {more}: {done.path} ({seconds:.1f} s)")
 
 
 @contextmanager
-def _interruptible(out: str) -> Iterator[None]:
-    """Say how to go on after Ctrl-C, where there is something to go on with."""
+def _interruptible(left: str, advice: str) -> Iterator[None]:
+    """Say how to go on after Ctrl-C, where there is something left to go on with."""
     try:
         yield
     except KeyboardInterrupt:
-        if not Path(f"{out}.parts").expanduser().exists():
+        if not Path(left).expanduser().exists():
             raise
-        msg = "interrupted; the same command with --resume goes on."
+        msg = f"interrupted; {advice}"
         raise Interrupted(msg) from None

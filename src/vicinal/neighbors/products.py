@@ -102,7 +102,7 @@ def row_products(rows: Floats, columns: Floats) -> Floats:
         return np.asarray(np.einsum("ij,kj->ik", rows, columns, optimize=False))
     padded = zero_tiles(len(columns), width, np.dtype("<f8"), TILE)
     padded[: len(columns)] = columns
-    found: Floats = products(padded_queries(rows, padded.dtype), padded)
+    found = np.asarray(products(padded_queries(rows, padded.dtype), padded), np.float64)
     return found[: len(rows), : len(columns)]
 
 

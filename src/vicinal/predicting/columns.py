@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vicinal._arrays import Ints
 from vicinal.predicting.answers import Answers
-from vicinal.regions import PredictionSets
+from vicinal.regions import PredictionIntervals, PredictionSets
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,11 @@ def named(answers: Answers) -> Named:
             "neighbor_weights": answers.nearest.weights,
         }
     return found
+
+
+def region_sizes(regions: PredictionSets | PredictionIntervals) -> NDArray[Any]:
+    """Return the number of labels in each set, or the length of each interval, (n,)."""
+    return regions.sizes if isinstance(regions, PredictionSets) else regions.lengths
 
 
 def set_lists(sets: PredictionSets) -> Lists:

@@ -14,10 +14,10 @@ from vicinal._version import __version__
 from vicinal.errors import CannotWrite, InvalidFile, InvalidLevel
 from vicinal.outputs import ModelOutputs
 from vicinal.predicting.answers import Answers, Wanted, answered, fitting
+from vicinal.predicting.columns import region_sizes
 from vicinal.predicting.parts import parts_of
 from vicinal.predicting.sinks import JsonLines, Sink, sink_for
 from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.regions import PredictionSets
 from vicinal.tables.rows import Rows
 
 CHUNK_ENTRIES = 2**22
@@ -157,5 +157,4 @@ def _answers(
 
 
 def _size(answers: Answers) -> float:
-    regions = answers.regions
-    return float((regions.sizes if isinstance(regions, PredictionSets) else regions.lengths).sum())
+    return float(region_sizes(answers.regions).sum())

@@ -25,6 +25,9 @@ PART = re.compile(r"[0-9]{6,}-[0-9]+\.[a-z]+")
 CALLED = {"input": "the input file", "model": "the model", "wanted": "what was asked for", "vicinal": "the version"}
 """What the entries of a note are called in a message."""
 
+ANEW = "Begin anew, without --resume."
+"""What to do where a run cannot be resumed."""
+
 
 @dataclass(eq=False)
 class Parts:
@@ -102,13 +105,19 @@ def _same_job(note: Path, job: dict[str, Any]) -> bool:
     """Return whether there is something to resume; refuse where it is something else."""
     if not note.exists():
         return False
+    changed = changed_entries(note, job, ANEW)
+    if changed:
+        msg = f"{note.parent} is of another run: {', '.join(changed)} differed. {ANEW}"
+        raise InvalidFile(msg)
+    return True
+
+
+def changed_entries(note: Path, job: dict[str, Any], advice: str) -> list[str]:
+    """Return what differs between a job and the one that a note is of, as it is called in a message."""
     try:
         before = json.loads(note.read_bytes())
         changed = [name for name in job if before.get(name) != json.loads(json.dumps(job[name]))]
     except (ValueError, AttributeError, RecursionError) as error:
-        msg = f"{note} is damaged, so the run cannot be resumed. Begin anew, without --resume."
+        msg = f"{note} is damaged, so the run cannot be resumed. {advice}"
         raise InvalidFile(msg) from error
-    if changed:
-        msg = f"{note.parent} is of another run: {', '.join(CALLED.get(name, name) for name in changed)} differed. "
-        raise InvalidFile(msg + "Begin anew, without --resume.")
-    return True
+    return [CALLED.get(name, name) for name in changed]

@@ -68,8 +68,7 @@ class Parquet(Sink):
         with needs("pyarrow", "parquet"):
             import pyarrow as pa
             import pyarrow.parquet as pq
-        columns = {name: as_arrow(column) for name, column in named(answers).items()}
-        pq.write_table(pa.table(columns), file)
+        pq.write_table(pa.table(arrow_columns(answers)), file)
 
     def join(self, parts: Sequence[Path], about: dict[str, Any], file: BinaryIO) -> None:
         """Write each part as a row group."""
@@ -79,6 +78,21 @@ class Parquet(Sink):
         with pq.ParquetWriter(file, schema) as writer:
             for part in parts:
                 writer.write_table(pq.read_table(part).replace_schema_metadata(schema.metadata))
+
+    def stream(self, answers: Iterator[Answers], about: dict[str, Any], file: BinaryIO) -> None:
+        """Write answers as they come, each as a row group."""
+        with needs("pyarrow", "parquet"):
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        writer = None
+        for some in answers:
+            table = pa.table(arrow_columns(some))
+            if writer is None:
+                metadata = {b"vicinal": json.dumps(about).encode()}
+                writer = pq.ParquetWriter(file, table.schema.with_metadata(metadata))
+            writer.write_table(table.replace_schema_metadata(writer.schema.metadata))
+        if writer is not None:
+            writer.close()
 
 
 class Npz(Sink):
@@ -140,6 +154,11 @@ def json_number(value: float) -> float | str | None:
     if math.isfinite(value):
         return value
     return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def arrow_columns(answers: Answers) -> dict[str, Any]:
+    """Return the columns of an output file as Arrow keeps them."""
+    return {name: as_arrow(column) for name, column in named(answers).items()}
 
 
 def as_arrow(column: NDArray[Any] | Lists) -> Any:

@@ -17,7 +17,7 @@ def open_table(sources: Sequence[str]) -> Table:
     """Open a .npz, .parquet, .arrow or .jsonl file, "-" for JSON lines from standard input, or several name=file.npy.
 
     A file that is called as its column, such as logits.npy, needs no name before it; a folder stands for all such files
-    in it.
+    in it, or for the Parquet files in it, one after another.
 
     Examples
     --------
@@ -47,6 +47,7 @@ def _suffix(source: str) -> str:
 
 def _open_one(source: str) -> Table:
     from vicinal.tables.jsonl import JsonLinesTable
+    from vicinal.tables.partitions import PartitionedTable, partition_files
 
     if source == STANDARD_INPUT:
         return JsonLinesTable.open(source)
@@ -56,6 +57,8 @@ def _open_one(source: str) -> Table:
         msg = f"name=file takes .npy files only; a {suffix} file names its own columns: give {shown(rest)} alone."
         raise InvalidFile(msg)
     with reading(shown(path)):
+        if path.is_dir() and partition_files(path):
+            return PartitionedTable.open(path)
         folder = path.is_dir()
         if suffix not in OPENERS and not folder:
             more = " Read it with pandas, and write it with to_parquet." if suffix in (".csv", ".tsv", ".json") else ""

@@ -62,18 +62,26 @@ class Rows:
         return replace(self, columns={name: column for name, column in self.columns.items() if name != meaning})
 
     def each(
-        self, work: Callable[[int, ModelOutputs, NDArray[Any] | None], Result], rows: int, start: int = 0
+        self,
+        work: Callable[[int, ModelOutputs, NDArray[Any] | None], Result],
+        rows: int,
+        start: int = 0,
+        stop: int | None = None,
     ) -> Iterator[Result]:
-        """Yield `work(first row, outputs, targets)` for `rows` rows at a time, from row `start` on.
+        """Yield `work(first row, outputs, targets)` for `rows` rows at a time, from row `start` on, before `stop`.
 
         Whatever is refused on the way is said with the name of the table, and with row numbers of the whole of it.
         """
         wanted, first = self._wanted(), start
-        for chunk in self.table.chunks(wanted, rows, start):
-            with self._placed(first):
-                found = work(first, self._outputs(chunk), None if self.truth is None else chunk[self.truth])
-            yield found
-            first += len(chunk[wanted[0]])
+        with closing(self.table.chunks(wanted, rows, start)) as chunks:  # type: ignore[type-var]
+            for whole in chunks:
+                chunk = whole if stop is None else {name: column[: stop - first] for name, column in whole.items()}
+                with self._placed(first):
+                    found = work(first, self._outputs(chunk), None if self.truth is None else chunk[self.truth])
+                yield found
+                first += len(chunk[wanted[0]])
+                if first == stop:
+                    return
         if first == start == 0:
             raise self._no_rows()
 

@@ -1,0 +1,170 @@
+"""Answers for a Ray dataset: a lazy transformation, by actors that open the predictor once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vicinal._arrays import whole_number
+from vicinal._extras import needs
+from vicinal._memory import within
+from vicinal._version import __version__
+from vicinal.distributed.cluster import cluster_cpus
+from vicinal.distributed.job import check_version, one_thread_for_each_cpu
+from vicinal.distributed.shipping import Shipped, shipped
+from vicinal.errors import Incompatible, InvalidFile
+from vicinal.predicting.answers import Wanted, answered, fitting
+from vicinal.predicting.sinks import arrow_columns
+from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.quantiles import Coverage
+from vicinal.tables.arrow import ArrowColumns, wide_columns
+from vicinal.tables.base import Columns
+from vicinal.tables.files import check_request, listed
+from vicinal.tables.rows import recognized
+
+with needs("ray", "ray"):
+    import ray.data
+
+BATCH_ROWS = 4096
+"""Rows that an actor answers at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class BatchTable(ArrowColumns):
+    """A batch of a dataset, which is in memory, as a table."""
+
+    batch: Any  # pyarrow.Table
+
+    @classmethod
+    def of(cls, table: Any) -> BatchTable:
+        """Take a batch; tensors become the lists that they are stored as."""
+        import pyarrow as pa
+
+        columns = {name: _plain(table.column(name)) for name in table.column_names}
+        plain = pa.table(columns).replace_schema_metadata(table.schema.metadata)
+        return cls(plain.schema, wide_columns(plain.schema.names), plain)
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return "the dataset"
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.batch.num_rows)
+
+    def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
+        """Yield these columns of `rows` rows at a time."""
+        check_request(self, columns, rows, start)
+        self.check_types(columns)
+        widths: dict[str, int] = {}
+        for begin in range(start, self.n_rows, rows):
+            piece = self.batch.slice(begin, rows).combine_chunks().to_batches()[0]
+            yield {name: self.column(piece, name, begin, widths) for name in columns}
+
+    def identity(self) -> dict[str, Any]:
+        """Return that it has no file."""
+        return {"path": ""}
+
+
+def _plain(column: Any) -> Any:
+    """Return a column without the extension type that Ray or Arrow wrap tensors in."""
+    import pyarrow as pa
+
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    return pa.chunked_array([chunk.storage for chunk in column.chunks], type=column.type.storage_type)
+
+
+class AnsweringBatches:
+    """What an actor does with each batch."""
+
+    def __init__(
+        self,
+        model: Shipped,
+        wanted: Wanted,
+        names: Mapping[str, str],
+        keep: Sequence[str],
+        memory: float | str | None,
+        version: str,
+    ) -> None:
+        check_version(version)
+        one_thread_for_each_cpu()
+        self.predictor, self.wanted, self.names, self.keep, self.memory = model.opened(), wanted, names, keep, memory
+
+    def __call__(self, batch: Any) -> Any:
+        """Return the answers for a batch, as an Arrow table."""
+        import pyarrow as pa
+
+        rows = recognized(BatchTable.of(batch), names=self.names)
+        if not self.predictor.reads_representations:
+            rows = rows.without("representations")
+        outputs, _ = rows.whole()
+        with within(self.memory):
+            found = arrow_columns(answered(self.predictor, outputs, 0, self.wanted))
+        if outputs.row_ids is None:
+            del found["row_id"]  # a dataset has no order to number its rows by
+        return pa.table({**{name: batch.column(name) for name in self.keep}, **found})
+
+
+def predict(
+    dataset: Any,
+    artifact: str | Path | SetPredictor | IntervalPredictor,
+    *,
+    coverage: Coverage | None = None,
+    p_values: bool = False,
+    neighbors: int = 0,
+    keep: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
+    workers: int | tuple[int, int] | None = None,
+    cpus: float = 1,
+    batch_rows: int = BATCH_ROWS,
+    memory: float | str | None = None,
+) -> Any:
+    """Return the answers for a Ray dataset as another, lazily; `artifact` is a saved predictor or one in memory.
+
+    The columns of the dataset are those of a file: logits | probabilities | predictions | lower, upper;
+    representations; row_ids. `names` says how they are called where otherwise, {"logits": "scores"}. Those of the
+    answers are set, size (or lower, upper, length), threshold, confidence; row_id, where there are row_ids; those to
+    `keep`; and what else is asked for. Each actor opens the predictor once; `workers` is how many there are, or
+    the least and the most, and `cpus` what each has, which is also its number of threads.
+    """
+    if not isinstance(dataset, ray.data.Dataset):
+        msg = f"predict needs a Ray dataset; got {type(dataset).__name__}. See ray.data.read_parquet."
+        raise Incompatible(msg)
+    size = whole_number("batch_rows", batch_rows, least=1)
+    model = shipped(artifact, coverage)
+    wanted = fitting(model.opened(), Wanted(p_values, neighbors))
+    _check_columns(dataset, names or {}, keep)
+    return dataset.map_batches(
+        AnsweringBatches,
+        fn_constructor_args=(model, wanted, dict(names or {}), tuple(keep), memory, __version__),
+        batch_format="pyarrow",
+        batch_size=size,
+        num_cpus=cpus,
+        concurrency=(1, max(1, int(cluster_cpus() // cpus))) if workers is None else workers,
+        zero_copy_batch=True,
+    )
+
+
+def _check_columns(dataset: Any, names: Mapping[str, str], keep: Sequence[str]) -> None:
+    """Refuse a dataset without the columns that are needed, before anything runs."""
+    import pyarrow as pa
+
+    schema = dataset.schema()
+    if schema is None:
+        return
+    found = [pa.field(name, kind if isinstance(kind, pa.DataType) else pa.null()) for name, kind in _fields(schema)]
+    table = BatchTable.of(pa.schema(found).empty_table())
+    recognized(table, names=names)
+    missing = [name for name in keep if name not in schema.names]
+    if missing:
+        msg = f"the dataset has no column {missing[0]!r} to keep; it has {listed(schema.names)}."
+        raise InvalidFile(msg)
+
+
+def _fields(schema: Any) -> list[tuple[str, Any]]:
+    return list(zip(schema.names, schema.types, strict=True))

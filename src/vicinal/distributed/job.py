@@ -1,0 +1,197 @@
+"""A prediction job on a cluster: partitioned Parquet in, partitioned Parquet out, gone on with where it was left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from vicinal._arrays import whole_number
+from vicinal._extras import needs
+from vicinal._files import same_file
+from vicinal._memory import within
+from vicinal._version import __version__
+from vicinal.artifacts import open_predictor
+from vicinal.distributed.cluster import cluster_cpus, connected
+from vicinal.distributed.partitions import (
+    PARTITION_ROWS,
+    Partition,
+    Reading,
+    answer_partition,
+    finished,
+    output_folder,
+    planned,
+)
+from vicinal.distributed.pool import PATIENCE, Pool
+from vicinal.distributed.shipping import Shipped, shipped
+from vicinal.errors import CannotWrite, Incompatible, InvalidFile, VicinalError, WorkersLost
+from vicinal.predicting.answers import Wanted, fitting
+from vicinal.predicting.job import Done
+from vicinal.quantiles import Coverage
+from vicinal.tables.parquet import ParquetTable
+from vicinal.tables.partitions import PartitionedTable
+from vicinal.tables.rows import Rows
+
+with needs("ray", "ray"):
+    import ray
+
+
+class Answering:
+    """What a worker does: it opens the predictor once, and answers one partition after another."""
+
+    def __init__(self, model: Shipped, reading: Reading, out: str, wanted: Wanted, memory: float | str | None) -> None:
+        self.model, self.reading, self.out, self.wanted, self.memory = model, reading, out, wanted, memory
+        self.done = 0
+
+    def ready(self, version: str) -> None:
+        """Open the predictor; refuse another version of vicinal than that of who leads the job."""
+        check_version(version)
+        one_thread_for_each_cpu()
+        self.predictor = self.model.opened()
+        self.about = {"vicinal": __version__, "model": self.model.checksum, "coverage": str(self.predictor.coverage)}
+
+    def work(self, partition: Partition, attempt: int) -> float:
+        """Write the answers for a partition; return their sizes or lengths, summed."""
+        self.done = 0
+        with within(self.memory):
+            return answer_partition(
+                self.predictor,
+                self.reading,
+                partition,
+                self.out,
+                self.wanted,
+                self.about,
+                f"{attempt}{os.getpid()}",
+                self._tell,
+            )
+
+    def _tell(self, done: int) -> None:
+        self.done = done
+
+    def progress(self) -> int:
+        """Return how many rows of its partition are done."""
+        return self.done
+
+
+def check_version(version: str) -> None:
+    """Refuse another version of vicinal than the one said."""
+    if version != __version__:
+        node = ray.get_runtime_context().get_node_id()[:8]
+        msg = f"node {node} has vicinal {__version__}, the job is led by {version}. Install the same on all nodes."
+        raise Incompatible(msg)
+
+
+def one_thread_for_each_cpu() -> None:
+    """Use as many threads as Ray gave this worker CPUs, not as many as the node has."""
+    os.environ["VICINAL_THREADS"] = os.environ.get("OMP_NUM_THREADS") or "1"
+
+
+def predict_partitions(
+    artifact: str | Path,
+    rows: Rows,
+    out: str | Path,
+    *,
+    address: str | None = None,
+    coverage: Coverage | None = None,
+    wanted: Wanted | None = None,
+    workers: int | None = None,
+    partition_rows: int = PARTITION_ROWS,
+    memory: float | str | None = None,
+    patience: float = PATIENCE,
+    advance: Callable[[int], object] | None = None,
+) -> Done:
+    """Predict every row of Parquet files on a Ray cluster, and write a folder of Parquet files.
+
+    All nodes must see the files and the folder. Called again after an interruption, it does only what is missing.
+    """
+    table = _parquet(rows)
+    info, found = open_predictor(artifact)
+    predictor = found if coverage is None else found.at(coverage)
+    asked = fitting(predictor, wanted)
+    unread = () if predictor.reads_representations else ("representations",)
+    partitions = planned(table, partition_rows)
+    if not partitions:
+        msg = f"{table.name} must have at least one row; it has none."
+        raise InvalidFile(msg)
+    _check_apart(table, out)
+    reading = Reading({meaning: name for meaning, name in rows.columns.items() if meaning != name}, unread)
+    job: dict[str, Any] = {
+        "vicinal": __version__,
+        "model": info.checksum,
+        "coverage": str(predictor.coverage),
+        "input": table.identity(),
+        "columns": {name: column for name, column in rows.columns.items() if name not in unread},
+        "partition_rows": partition_rows,
+        "wanted": asdict(asked),
+    }
+    with output_folder(out, job) as folder:
+        there = finished(folder, partitions)
+        missing = [one for one in partitions if one.number not in there]
+        ready = sum(one.rows for one in partitions if one.number in there)
+        count = _Count(advance or (lambda _: None), ready)
+        if missing:
+            with connected(address):
+                model = shipped(artifact, coverage)
+                size = cluster_cpus() if workers is None else whole_number("workers", workers, least=1)
+                actor = ray.remote(Answering).options(num_cpus=1, max_concurrency=2)
+                given = model, reading, str(folder), asked, memory
+                pool: Pool[Partition] = Pool(lambda: actor.remote(*given), size, patience, count.working)
+                _run(pool, missing, count, folder, len(partitions))
+        total = sum(one.rows for one in partitions)
+    made = total - ready
+    return Done(total, ready, str(out), count.size / made if made else float("nan"))
+
+
+class _Count:
+    """Rows that are done, and those that are being done."""
+
+    def __init__(self, advance: Callable[[int], object], rows: int) -> None:
+        self.advance, self.rows, self.size, self.partitions = advance, rows, 0.0, 0
+        self.advance(rows)
+
+    def finished(self, rows: int, size: float) -> None:
+        """Count a partition."""
+        self.rows, self.size, self.partitions = self.rows + rows, self.size + size, self.partitions + 1
+        self.advance(self.rows)
+
+    def working(self, rows: int) -> None:
+        """Show what is on the way."""
+        self.advance(self.rows + rows)
+
+
+def _run(pool: Pool[Partition], missing: Sequence[Partition], count: _Count, folder: Path, total: int) -> None:
+    """Do what is missing; whatever ends it is said with what is finished."""
+    there = total - len(missing)
+    try:
+        for partition, size in pool.over(missing):
+            count.finished(partition.rows, size)
+            if not (folder / partition.name).exists():
+                msg = f"a worker wrote {partition.name}, and it is not in {folder}: nodes must see the same folder."
+                raise WorkersLost(msg)
+    except VicinalError as error:
+        kept = f"{there + count.partitions} of {total} partitions are finished and kept; the same again goes on."
+        words = f"{str(error).rstrip()} {kept}"
+        kind = next(one for one in (CannotWrite, InvalidFile, WorkersLost, VicinalError) if isinstance(error, one))
+        raise kind(words) from error
+
+
+def _parquet(rows: Rows) -> ParquetTable | PartitionedTable:
+    """Return the table where it is one that nodes can read apart."""
+    if isinstance(rows.table, (ParquetTable, PartitionedTable)):
+        return rows.table
+    msg = f"a cluster reads Parquet, one file or a folder of them; got {rows.table.name}. Write it as Parquet first."
+    raise InvalidFile(msg)
+
+
+def _check_apart(table: ParquetTable | PartitionedTable, out: str | Path) -> None:
+    """Refuse to write where the input is."""
+    given = table.folder if isinstance(table, PartitionedTable) else table.path
+    if same_file(given, out) or (isinstance(table, PartitionedTable) and _inside(out, given)):
+        msg = f"cannot write {out}: it is the input itself, or in it. Name another folder."
+        raise CannotWrite(msg)
+
+
+def _inside(path: str | Path, folder: Path) -> bool:
+    return Path(path).expanduser().resolve().is_relative_to(folder.expanduser().resolve())

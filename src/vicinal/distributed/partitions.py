@@ -1,0 +1,209 @@
+"""Partitions of a prediction job: row ranges of Parquet files in, one Parquet file of answers each out.
+
+A partition that exists is whole, since it was renamed into place, and it is the same whoever made it and however often:
+work that was lost is done again, and what is there is not. The note, `_job.json`, says what the partitions are of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from vicinal._arrays import whole_number
+from vicinal._files import held, replacing, writing
+from vicinal.errors import CannotWrite, InvalidFile
+from vicinal.predicting.answers import Answers, Wanted, answered
+from vicinal.predicting.columns import region_sizes
+from vicinal.predicting.job import chunk_rows
+from vicinal.predicting.parts import changed_entries
+from vicinal.predicting.sinks import Parquet
+from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.tables.parquet import ParquetTable
+from vicinal.tables.partitions import PartitionedTable
+from vicinal.tables.rows import Rows, recognized
+
+NOTE = "_job.json"
+NAME = re.compile(r"part-[0-9]{6,}\.parquet")
+UNFINISHED = re.compile(r"\.(part-[0-9]{6,}\.parquet|_job\.json)(\.[0-9a-z]+)?\.part")
+"""Names of a finished partition, and of one that was being written."""
+
+PARTITION_ROWS = 2**18
+"""Rows of a partition: what is done again where a worker is lost."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Rows `start` to `stop` of a file; `first` is the number of the first of them in the whole table."""
+
+    number: int
+    path: str
+    start: int
+    stop: int
+    first: int
+
+    @property
+    def name(self) -> str:
+        """The name of its answers."""
+        return f"part-{self.number:06d}.parquet"
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the columns of every file are to be read."""
+
+    names: dict[str, str]  # how columns are called where not by their own name
+    without: tuple[str, ...] = ()  # columns that nobody reads
+
+    def rows(self, path: str) -> Rows:
+        """Open one file."""
+        found = recognized(ParquetTable.open(path), names=self.names)
+        for meaning in self.without:
+            found = found.without(meaning)
+        return found
+
+
+def planned(table: ParquetTable | PartitionedTable, rows: int = PARTITION_ROWS) -> list[Partition]:
+    """Cut files into partitions of about `rows` rows, at row groups where these are not much longer.
+
+    It is a function of the files alone, so that a job is the same on any cluster.
+    """
+    least = whole_number("partition_rows", rows, least=1)
+    found: list[Partition] = []
+    first = 0
+    for file in table.files if isinstance(table, PartitionedTable) else (table,):
+        for start, stop in _ranges(file.group_rows, least):
+            found.append(Partition(len(found), str(file.path.absolute()), start, stop, first + start))
+        first += sum(file.group_rows)
+    return found
+
+
+def _ranges(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows that end with a row group, or divide a long one evenly."""
+    begin = end = 0
+    for group in groups:
+        if begin < end and end - begin + group > 2 * rows:
+            yield begin, end
+            begin = end
+        end += group
+        pieces = max(1, round((end - begin) / rows)) if end - begin >= rows else 0
+        cuts = [begin + (end - begin) * piece // pieces for piece in range(pieces + 1)] if pieces else [begin]
+        yield from pairwise(cuts)
+        begin = cuts[-1]
+    if begin < end:
+        yield begin, end
+
+
+def answer_partition(
+    predictor: SetPredictor | IntervalPredictor,
+    reading: Reading,
+    partition: Partition,
+    out: str | Path,
+    wanted: Wanted,
+    about: dict[str, Any],
+    apart: str = "",
+    tell: Callable[[int], object] = lambda _: None,
+) -> float:
+    """Write the answers for a partition; return their sizes or lengths, summed.
+
+    `apart` tells attempts at the same partition from each other; `tell` is told the rows done.
+    """
+    rows, total = reading.rows(partition.path), 0.0
+    shift = partition.first - partition.start
+
+    def work(first: int, outputs: Any, _: object) -> Answers:
+        return answered(predictor, outputs, first + shift, wanted)
+
+    def told() -> Iterator[Answers]:
+        nonlocal total
+        done = 0
+        for found in rows.each(work, chunk_rows(rows, wanted), partition.start, partition.stop):
+            total += float(region_sizes(found.regions).sum())
+            yield found
+            done += len(found)
+            tell(done)
+
+    with replacing(Path(out) / partition.name, apart) as file:
+        Parquet().stream(told(), {**about, **asdict(partition)}, file)
+    return total
+
+
+@contextmanager
+def output_folder(out: str | Path, job: dict[str, Any]) -> Iterator[Path]:
+    """Hold a folder for this job alone: one that is new, or has partitions of the same job."""
+    folder = Path(out).expanduser().absolute()
+    if folder.exists() and not folder.is_dir():
+        msg = f"cannot write {out}: a file stands there; partitions go to a folder of their own."
+        raise CannotWrite(msg)
+
+    def opened() -> int:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    fresh = not folder.exists()
+    with writing(out), held(folder, opened, f"cannot write {out}: another process is predicting to it."):
+        try:
+            _check_folder(folder, out, job)
+            if not (folder / NOTE).exists():
+                with replacing(folder / NOTE) as file:
+                    file.write(json.dumps(job, indent=2).encode())
+            yield folder
+        finally:
+            _tidy(folder, fresh=fresh)
+
+
+def _check_folder(folder: Path, out: str | Path, job: dict[str, Any]) -> None:
+    """Refuse a folder with anything else than partitions of this job."""
+    for path in folder.iterdir():
+        if path.name != NOTE and not NAME.fullmatch(path.name) and not UNFINISHED.fullmatch(path.name):
+            msg = f"cannot write to {out}: {path.name} is in it, and no part of a job. Name a new folder."
+            raise CannotWrite(msg)
+    note = folder / NOTE
+    if not note.exists():
+        if any(NAME.fullmatch(path.name) for path in folder.iterdir()):
+            msg = f"cannot write to {out}: it has partitions, but no {NOTE} that says of what. Name a new folder."
+            raise CannotWrite(msg)
+        return
+    changed = changed_entries(note, job, f"Name a new folder, or remove {out}.")
+    if changed:
+        msg = f"{out} holds answers of another job: {', '.join(changed)} differed. Name a new folder, or remove that."
+        raise InvalidFile(msg)
+
+
+def _tidy(folder: Path, *, fresh: bool) -> None:
+    """Remove what was being written, and a folder that was made for nothing."""
+    for path in folder.iterdir():
+        if UNFINISHED.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    if fresh and not any(NAME.fullmatch(path.name) for path in folder.iterdir()):
+        (folder / NOTE).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def finished(folder: Path, partitions: Sequence[Partition]) -> set[int]:
+    """Return the numbers of the partitions that are there with all their rows; others are removed."""
+    there = {path.name for path in folder.iterdir()}
+    found = set()
+    for one in partitions:
+        if one.name not in there:
+            continue
+        try:
+            whole = ParquetTable.open(folder / one.name).n_rows == one.rows
+        except InvalidFile:
+            whole = False
+        if whole:
+            found.add(one.number)
+        else:
+            (folder / one.name).unlink()
+    return found

@@ -1,0 +1,186 @@
+"""Work on workers that may die: what was lost is given to another, and nothing counts before it is finished."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from vicinal._extras import needs
+from vicinal._version import __version__
+from vicinal.errors import VicinalError, WorkersLost
+from vicinal.tables.files import one_line
+
+with needs("ray", "ray"):
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+Item = TypeVar("Item")
+
+TRIES = 4
+"""Workers that an item may take with it; then it is the item."""
+
+LOOK = 0.5
+"""Seconds between looks at how far the busy workers are."""
+
+PATIENCE = 300.0
+"""Seconds without any worker, or without a word of a busy one, after which it counts as lost."""
+
+
+@dataclass(eq=False)
+class Busy(Generic[Item]):
+    """A worker, what it works on, and how far it was when it was last heard of."""
+
+    worker: Any
+    item: Item
+    heard: float
+    asked: Any = None  # reference to the answer how far it is
+    done: int = 0
+
+
+@dataclass(eq=False)
+class Pool(Generic[Item]):
+    """Workers of one kind: `make()` starts one; it has `ready(version)`, `work(item, attempt)`, `progress()`."""
+
+    make: Callable[[], Any]
+    size: int
+    patience: float = PATIENCE
+    tell: Callable[[int], object] = lambda _: None  # told what the busy workers have done, in their own count
+    _starting: dict[Any, Any] = field(default_factory=dict)  # reference to readiness -> worker
+    _idle: list[Any] = field(default_factory=list)
+    _busy: dict[Any, Busy[Item]] = field(default_factory=dict)  # reference to the outcome -> who is at it
+    _alive: float = 0.0  # when there was last a worker
+    _failed: int = 0  # workers that did not come up, one after another
+
+    def over(self, items: Sequence[Item]) -> Iterator[tuple[Item, Any]]:
+        """Yield each item with its outcome, as they are finished; `WorkersLost` where they cannot be."""
+        waiting, tries = deque(items), dict.fromkeys(range(len(items)), 0)
+        numbers = {id(item): number for number, item in enumerate(items)}
+        self._alive = time.monotonic()
+        try:
+            for _ in range(min(self.size, len(items))):
+                self._start()
+            while waiting or self._busy:
+                while self._idle and waiting:
+                    item = waiting.popleft()
+                    self._give(item, tries[numbers[id(item)]])
+                for busy, outcome in self._finished():
+                    if not isinstance(outcome, Lost):
+                        yield busy.item, outcome
+                        continue
+                    number = numbers[id(busy.item)]
+                    tries[number] += 1
+                    if tries[number] == TRIES:
+                        raise _hopeless(busy.item, outcome)
+                    waiting.appendleft(busy.item)
+        finally:
+            self._stop()
+
+    def _start(self) -> None:
+        worker = self.make()
+        self._starting[worker.ready.remote(__version__)] = worker
+
+    def _give(self, item: Item, attempt: int) -> None:
+        worker = self._idle.pop()
+        self._busy[worker.work.remote(item, attempt)] = Busy(worker, item, time.monotonic())
+
+    def _finished(self) -> list[tuple[Busy[Item], Any]]:
+        """Wait a little; return who has finished or was lost, and let those begin that have come up."""
+        done, _ = ray.wait([*self._starting, *self._busy], num_returns=1, timeout=LOOK)
+        found: list[tuple[Busy[Item], Any]] = []
+        for reference in done:
+            outcome = _outcome(reference)
+            if reference in self._starting:
+                worker = self._starting.pop(reference)
+                self._failed = self._failed + 1 if isinstance(outcome, Lost) else 0
+                if self._failed == TRIES:
+                    msg = f"{TRIES} workers did not come up, one after another: {outcome.why}."
+                    raise WorkersLost(msg)
+                if isinstance(outcome, Lost):
+                    self._start()
+                else:
+                    self._idle.append(worker)
+                continue
+            busy = self._busy.pop(reference)
+            if isinstance(outcome, Lost):
+                self._start()
+            else:
+                self._idle.append(busy.worker)
+            found.append((busy, outcome))
+        found += self._silent()
+        self._check_alive()
+        return found
+
+    def _silent(self) -> list[tuple[Busy[Item], Any]]:
+        """Ask the busy how far they are; return those who have not said a word for too long."""
+        now = time.monotonic()
+        for busy in self._busy.values():
+            if busy.asked is None:
+                busy.asked = busy.worker.progress.remote()
+        asked = {busy.asked: busy for busy in self._busy.values()}
+        said, _ = ray.wait(list(asked), num_returns=len(asked), timeout=0) if asked else ([], [])
+        for reference in said:
+            busy, outcome = asked[reference], _outcome(reference)
+            busy.asked = None
+            if not isinstance(outcome, Lost):
+                busy.heard, busy.done = now, outcome
+        self.tell(sum(busy.done for busy in self._busy.values()))
+        silent = [reference for reference, busy in self._busy.items() if now - busy.heard > self.patience]
+        found: list[tuple[Busy[Item], Any]] = []
+        for reference in silent:
+            busy = self._busy.pop(reference)
+            ray.kill(busy.worker)
+            self._start()
+            found.append((busy, Lost(f"it did not say a word for {self.patience:g} s")))
+        return found
+
+    def _check_alive(self) -> None:
+        """Refuse to go on waiting where there is no worker at all."""
+        now = time.monotonic()
+        if self._busy or self._idle:
+            self._alive = now
+        elif now - self._alive > self.patience:
+            msg = (
+                f"no worker came up within {self.patience:g} s: the cluster has no free CPU for one. "
+                "See `ray status`; add a node, or stop what keeps it busy."
+            )
+            raise WorkersLost(msg)
+
+    def _stop(self) -> None:
+        """End all workers."""
+        for worker in [*self._starting.values(), *self._idle, *(busy.worker for busy in self._busy.values())]:
+            ray.kill(worker)
+        self._starting, self._idle, self._busy = {}, [], {}
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A worker that died on the way, and what is known of why."""
+
+    why: str
+
+
+def _outcome(reference: Any) -> Any:
+    """Return what a worker answered, or `Lost`; what it refused is raised here as it was there."""
+    try:
+        return ray.get(reference)
+    except RayTaskError as error:
+        raise told_error(error) from error
+    except RayError as error:
+        return Lost(one_line(str(error).partition("\n")[0]))
+
+
+def told_error(error: RayTaskError) -> Exception:
+    """Return the error that work on another node ended with, without the way it came."""
+    cause: Any = error.cause
+    while isinstance(cause, RayTaskError):
+        cause = cause.cause
+    if isinstance(cause, VicinalError):
+        return cause
+    return WorkersLost(f"a worker failed: {one_line(cause)}")
+
+
+def _hopeless(item: object, lost: Lost) -> WorkersLost:
+    return WorkersLost(f"{item} ended {TRIES} workers, one after another: {lost.why}. Is there memory enough for it?")

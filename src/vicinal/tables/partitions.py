@@ -1,0 +1,101 @@
+"""A folder of Parquet files as one table: the files in the order of their names, one after another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+from vicinal.errors import InvalidFile
+from vicinal.tables.base import Columns, Table
+from vicinal.tables.files import check_request, listed, reading, rebatched, shown
+from vicinal.tables.parquet import ParquetTable
+
+SUFFIXES = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedTable(Table):
+    """Rows of all Parquet files of a folder and the folders in it; names that begin with _ or . do not count."""
+
+    folder: Path
+    files: tuple[ParquetTable, ...]
+
+    @classmethod
+    def open(cls, folder: str | PathLike[str]) -> Self:
+        """Read the schema and the number of rows of each file; refuse files that do not go together."""
+        files = tuple(ParquetTable.open(path) for path in partition_files(folder))
+        if not files:
+            msg = f"{shown(folder)} holds no .parquet file."
+            raise InvalidFile(msg)
+        for file in files[1:]:
+            missing = [name for name in files[0].columns if name not in file.columns]
+            if missing:
+                msg = f"{file.name} has no column {shown(missing[0])!r}, which {files[0].name} has; "
+                raise InvalidFile(msg + f"it has {listed(file.columns)}. Files of one folder must go together.")
+            if file.class_names != files[0].class_names:
+                msg = f"{file.name} has other class_names in its metadata than {files[0].name}."
+                raise InvalidFile(msg)
+        return cls(Path(folder), files)
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return shown(self.folder)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the first file, which all have."""
+        return self.files[0].columns
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(sum(file.group_rows) for file in self.files)
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """Names of the classes, where the files say them."""
+        return self.files[0].class_names
+
+    def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
+        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+        check_request(self, columns, rows, start)
+        for file in self.files:
+            file.check_types(columns)
+        return rebatched(self._pieces(columns, rows, start), rows)
+
+    def _pieces(self, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:
+        """Yield the rows from `start` on, file by file."""
+        position, kinds = 0, dict[str, tuple[str, tuple[int, ...], bool]]()
+        for file in self.files:
+            begin, position = max(start - position, 0), position + sum(file.group_rows)
+            if position <= start:
+                continue
+            for piece in file.chunks(columns, rows, begin):
+                for name, column in piece.items():
+                    first, shape, text = kinds.setdefault(name, (file.name, column.shape[1:], column.dtype.kind == "U"))
+                    if (shape, text) != (column.shape[1:], column.dtype.kind == "U"):
+                        said = "text, not numbers" if text else f"{shape[0] if shape else 1} numbers a row"
+                        msg = f"{file.name}: {name!r} is of another kind than in {first}, where it is {said}."
+                        raise InvalidFile(msg)
+                yield piece
+
+    def identity(self) -> dict[str, Any]:
+        """Return the absolute path, the number of files, and a digest of their names, sizes and times of change."""
+        files = [file.identity() for file in self.files]
+        digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()
+        return {"path": str(self.folder.absolute()), "files": len(files), "digest": digest}
+
+
+def partition_files(folder: str | PathLike[str]) -> list[Path]:
+    """Return the Parquet files of a folder and the folders in it, in the order of their names."""
+    root = Path(folder).expanduser()
+    with reading(shown(root)):
+        found = [path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
+    apart = [path for path in found if not any(part.startswith(("_", ".")) for part in path.relative_to(root).parts)]
+    return sorted(apart, key=lambda path: path.relative_to(root).parts)
