@@ -23,7 +23,7 @@ from vicinal._arrays import Bools, Floats, Ints
 from vicinal._rows import Readable, ReadRows
 from vicinal.calibration.base import Calibration, Landscape, Method, Task, needed, rolled_rows
 from vicinal.calibration.plugged import PluggedCalibration, ranks_among
-from vicinal.calibration.promises import FiniteSample, Guarantee
+from vicinal.calibration.promises import FiniteSample, Guarantee, tied_rows
 from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
 from vicinal.calibration.rolling import kept_places
 from vicinal.errors import Incompatible
@@ -64,9 +64,9 @@ class Exact(Method):
         self.check_search(task.search)
         rule = task.near.checked_rule(len(task.rows) - 1)
         reference = ReferenceRows.of(task.rows)
-        distinct, codes = _coded(reference.scores)
+        distinct, codes = coded(reference.scores)
         joined = task.search.joined_sums(reference.rows, rule, codes, np.arange(len(codes)), progress=task.progress)
-        return ExactCalibration(reference, _keyed(joined), distinct, rule, task.search)
+        return ExactCalibration(reference, keyed(joined), distinct, rule, task.search)
 
     def rolled(self, known: Calibration, task: Task, drop: int) -> Calibration:
         """Rank again only the rows in whose reach a row came or went."""
@@ -74,7 +74,7 @@ class Exact(Method):
         window = rolled_rows(known.reference.scored(), task.rows, drop)
         rule = task.near.checked_rule(len(window) - 1)
         reference = ReferenceRows.of(window)
-        distinct, codes = _coded(reference.scores)
+        distinct, codes = coded(reference.scores)
         old = kept_places(known.reference.numbers, drop)
         stayed = reference.numbers < len(old)
         before = old[reference.numbers[stayed]]  # where each row that stayed stood
@@ -88,7 +88,7 @@ class Exact(Method):
             column = getattr(joined, name)
             column[stayed] = getattr(known.joined, name)[before]
             column[rows] = getattr(sums, name)
-        return ExactCalibration(reference, _keyed(joined), distinct, rule, task.search)
+        return ExactCalibration(reference, keyed(joined), distinct, rule, task.search)
 
     def check_search(self, search: NeighborSearch) -> None:
         """Refuse an approximate search: a point that joins must be a neighbor of every row it is near."""
@@ -104,12 +104,12 @@ class Exact(Method):
         self.check_search(search)
         near, reference = needed(localizer), ReferenceRows.restored(kept)
         n = reference.rows.n
-        distinct, codes = _coded(reference.scores)
+        distinct, codes = coded(reference.scores)
         sums: dict[str, Any] = {name: kept.sums(name, n) for name in SUMS}
         sums |= {name: kept.lengths(name, n) for name in LENGTHS}
         sums |= {"near_count": kept.counts("near_count", n, most=n - 1), "alone": kept.flags("alone", n)}
         joined = Joined.empty(codes)._replace(**sums)
-        return ExactCalibration(reference, _keyed(joined), distinct, near.checked_rule(n - 1), search)
+        return ExactCalibration(reference, keyed(joined), distinct, near.checked_rule(n - 1), search)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class ExactCalibration(ReferencedCalibration):
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
         """Return what is promised."""
-        return PROMISE.guarantee(coverage, self.reference.scores)
+        return PROMISE.guarantee(coverage, self.n_ranked, tied_rows(self.reference.scores))
 
     @property
     def empty_neighborhoods(self) -> int:
@@ -185,13 +185,13 @@ class ExactCalibration(ReferencedCalibration):
         return int(self.joined.alone.sum()) if self.rule.radius2 >= 0 else 0
 
 
-def _coded(scores: Floats) -> tuple[Floats, Ints]:
+def coded(scores: Floats) -> tuple[Floats, Ints]:
     """Return the distinct scores, ascending, and the code of each row's score, (n,)."""
     distinct, places = np.unique(scores, return_inverse=True)
     return distinct, 2 * places.astype(np.int64)
 
 
-def _keyed(joined: Joined) -> Joined:
+def keyed(joined: Joined) -> Joined:
     """Fill in the keys: each row's pair (rank, score) before anyone joins, as one number."""
     below = joined.near_below + joined.shell_below
     total = below + (joined.near_above + joined.shell_above)

@@ -77,7 +77,7 @@ class PaperPromise(Promise):
         """Return #{ranks not below} / n, so that a label belongs where this exceeds (n - ceil(c n)) / n."""
         return (n - below) / n
 
-    def guarantee(self, coverage: Coverage, scores: Floats) -> Guarantee:
+    def guarantee(self, coverage: Coverage, n: int, tied: int) -> Guarantee:
         """Return the absence of a guarantee."""
         why = "its share is over n, not n + 1, and every point counts among its own neighbors."
-        return no_guarantee("PaperLiteral", coverage, self.order(coverage, len(scores)), scores, why)
+        return no_guarantee("PaperLiteral", coverage, self.order(coverage, n), n, tied, why)

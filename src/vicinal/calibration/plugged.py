@@ -14,7 +14,7 @@ import numpy as np
 from vicinal._arrays import Bools, Floats, Ints
 from vicinal._rows import Readable
 from vicinal.calibration.base import Landscape, ScoredRows, Task
-from vicinal.calibration.promises import Guarantee, Promise
+from vicinal.calibration.promises import Guarantee, Promise, tied_rows
 from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
 from vicinal.calibration.rolling import Ages
 from vicinal.errors import CorruptArtifact
@@ -116,7 +116,7 @@ class PluggedCalibration(ReferencedCalibration):
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
         """Return what is promised."""
-        return self.promise.guarantee(coverage, self.ranked_scores)
+        return self.promise.guarantee(coverage, self.n_ranked, tied_rows(self.ranked_scores))
 
     @property
     def empty_neighborhoods(self) -> int:

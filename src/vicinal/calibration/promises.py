@@ -46,8 +46,8 @@ class Promise(ABC):
         """Return p-values from the number of ranked pairs below a candidate's own."""
 
     @abstractmethod
-    def guarantee(self, coverage: Coverage, scores: Floats) -> Guarantee:
-        """Return the guarantee for ranked rows with these scores."""
+    def guarantee(self, coverage: Coverage, n: int, tied: int) -> Guarantee:
+        """Return the guarantee for n ranked rows, of which `tied` share their score with another."""
 
 
 class PlusOne(Promise):
@@ -70,9 +70,8 @@ class FiniteSample(PlusOne):
     why: str
     beta: bool  # given the calibration rows, coverage without ties follows Beta(m, n + 1 - m)
 
-    def guarantee(self, coverage: Coverage, scores: Floats) -> Guarantee:
+    def guarantee(self, coverage: Coverage, n: int, tied: int) -> Guarantee:
         """Return the guarantee."""
-        n, tied = len(scores), tied_rows(scores)
         m = self.order(coverage, n)
         more = f" {tied} of the {n} ranked scores are tied, so coverage can be higher than this." if tied else ""
         relation = "at least" if tied else "exactly"
@@ -92,15 +91,15 @@ class Nothing(PlusOne):
     method: str
     why: str
 
-    def guarantee(self, coverage: Coverage, scores: Floats) -> Guarantee:
+    def guarantee(self, coverage: Coverage, n: int, tied: int) -> Guarantee:
         """Return the absence of a guarantee."""
-        return no_guarantee(self.method, coverage, self.order(coverage, len(scores)), scores, self.why)
+        return no_guarantee(self.method, coverage, self.order(coverage, n), n, tied, self.why)
 
 
-def no_guarantee(method: str, coverage: Coverage, order: int, scores: Floats, why: str) -> Guarantee:
+def no_guarantee(method: str, coverage: Coverage, order: int, n: int, tied: int, why: str) -> Guarantee:
     """Say that nothing is promised, and why."""
     words = f"{method} aims at coverage {coverage!s} and promises nothing in finite samples: {why}"
-    return Guarantee(method, float(exact_coverage(coverage)), len(scores), order, tied_rows(scores), None, None, words)
+    return Guarantee(method, float(exact_coverage(coverage)), n, order, tied, None, None, words)
 
 
 def tied_rows(scores: Floats) -> int:

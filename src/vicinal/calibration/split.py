@@ -16,7 +16,7 @@ import numpy as np
 from vicinal._arrays import Floats, Ints
 from vicinal._rows import Readable
 from vicinal.calibration.base import Calibration, Method, Neighbors, Task
-from vicinal.calibration.promises import FiniteSample, Guarantee
+from vicinal.calibration.promises import FiniteSample, Guarantee, tied_rows
 from vicinal.calibration.rolling import Ages, kept_places, needed_numbers, restored_ages
 from vicinal.kept import Kept
 from vicinal.localizers import Localizer
@@ -121,7 +121,7 @@ class SplitCalibration(Calibration):
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
         """Return what is promised."""
-        return PROMISE.guarantee(coverage, self.scores)
+        return PROMISE.guarantee(coverage, self.n_ranked, tied_rows(self.scores))
 
     @property
     def empty_neighborhoods(self) -> int:

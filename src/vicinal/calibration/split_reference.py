@@ -126,6 +126,14 @@ class SplitReference(Method):
         pair, n = self._pair(), len(task.rows)
         if pair is not None and task.scorer is not None:
             return task.rows, task.scorer(*pair)
+        chosen = self.reference_places(n)
+        return task.rows[np.setdiff1d(np.arange(n), chosen)], task.rows[chosen]
+
+    def reference_places(self, n: int) -> Ints:
+        """Return which of n calibration rows are the reference rows, ascending; refuse where others were given."""
+        if self._pair() is not None:
+            msg = "the reference rows were given apart, so they are none of the calibration rows."
+            raise Incompatible(msg)
         if isinstance(self.rows, RowsOfTheirOwn):
             msg = "the reference rows of a loaded method are not kept with it; pass rows=(outputs, targets) again."
             raise Incompatible(msg)
@@ -139,7 +147,7 @@ class SplitReference(Method):
         else:
             cut = min(n - 1, max(1, round(self.fraction * n)))
             chosen = np.sort(np.random.default_rng(self.seed).permutation(n)[:cut])
-        return task.rows[np.setdiff1d(np.arange(n), chosen)], task.rows[chosen]
+        return chosen
 
 
 def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PluggedCalibration:

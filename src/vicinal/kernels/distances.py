@@ -23,7 +23,7 @@ CANCELLATION = 1.0 / 64.0
 class Panel(NamedTuple):
     """One block of queries against all reference rows."""
 
-    dots: NDArray[np.floating]  # (queries, at least n) products, or (0, 0): every distance is direct
+    dots: NDArray[np.floating]  # (queries, at least n) products; with lists, squared distances; (0, 0): all are direct
     queries: NDArray[np.floating]  # (queries, d)
     query_norms: NDArray[np.float64]  # (queries,)
     rows: NDArray[np.floating]  # (at least n, d)
@@ -36,6 +36,12 @@ class Panel(NamedTuple):
 def columns(panel):
     """Return how many distances a query has in this panel."""
     return panel.n if panel.listed.shape[0] == 0 else panel.listed.shape[1]
+
+
+@kernel
+def named_row(panel, q, place):
+    """Return the row at a place among the distances of a query."""
+    return place if panel.listed.shape[0] == 0 else panel.listed[q, place]
 
 
 @kernel
@@ -90,9 +96,13 @@ def squared_norms(rows, out):
 def row_distances(panel, q, own, out):
     """Write the squared distances of query `q` to all rows, or those listed; infinite to the row `own` (-1: none)."""
     if panel.listed.shape[0] > 0:
+        known = panel.dots.shape[0] > 0
         for c in range(panel.listed.shape[1]):
             row = panel.listed[q, c]
-            out[c] = np.inf if row == own or row >= panel.n else direct(panel.queries[q], panel.rows[row])
+            if row == own or row >= panel.n:
+                out[c] = np.inf
+            else:
+                out[c] = panel.dots[q, c] if known else direct(panel.queries[q], panel.rows[row])
     else:
         all_distances(panel, q, out)
         if own >= 0:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal.kernels._jit import kernel
-from vicinal.kernels.distances import row_distances
+from vicinal.kernels.distances import columns, named_row, row_distances
 from vicinal.kernels.ranks import collect, first_not_below, members, nearest_of, neighborhood, rank_units
 
 CODE_BITS = 30
@@ -60,7 +60,7 @@ class Joined(NamedTuple):
 @kernel
 def join_sums(panel, rule, codes, own, first, start, stop, joined):
     """Fill entries first + start .. first + stop of `joined`: queries of this panel that are calibration rows `own`."""
-    n = panel.n
+    n = columns(panel)
     distances, scratch = np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
     for q in range(start, stop):
@@ -79,7 +79,7 @@ def join_sums(panel, rule, codes, own, first, start, stop, joined):
         for c in range(count):
             j = who[c]
             weight = 1.0 if equal else np.exp(-(np.sqrt(distances[j]) - nearest) / rule.bandwidth)
-            below = weight if codes[j] < codes[i] else 0.0
+            below = weight if codes[named_row(panel, q, j)] < codes[i] else 0.0
             if has_shell and distances[j] == limit:
                 shell_below += below
                 shell_above += weight - below

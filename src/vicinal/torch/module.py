@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from vicinal._arrays import PROPER, positive
-from vicinal.calibration.promises import Guarantee
+from vicinal.calibration.promises import Guarantee, tied_rows
 from vicinal.errors import (
     CorruptArtifact,
     Incompatible,
@@ -123,7 +123,7 @@ class ConformalModule(nn.Module):
     def guarantee(self) -> Guarantee:
         """What is promised, in numbers and, as `str`, in words."""
         scores = self._held().thresholds.ranked_scores.cpu().numpy()
-        found = self._facts.promise.guarantee(self.coverage, scores)
+        found = self._facts.promise.guarantee(self.coverage, len(scores), tied_rows(scores))
         return replace(found, words=f"{found.words} {self._facts.remark}".strip())
 
     @property

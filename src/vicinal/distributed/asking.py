@@ -1,0 +1,186 @@
+"""Asking all shards at once, wherever they are, and what follows from their answers for queries and for rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vicinal._arrays import Bools, Floats, Ints
+from vicinal._memory import working_bytes
+from vicinal._rows import Readable
+from vicinal._threads import over_chunks
+from vicinal.distributed.merging import Near, merged, merged_moved, with_everyone
+from vicinal.distributed.shard import Shard
+from vicinal.kernels.exact import Joined, join_sums
+from vicinal.kernels.ranks import Rule, own_ranks
+from vicinal.kernels.shards import Moved
+from vicinal.neighbors.everyone import everyones_ranks
+
+MOST_QUERIES, FIRST_QUERIES = 4096, 256
+"""Queries that are asked about at a time, and at first, when it is not known how long the answers are."""
+
+SHARE = 0.25
+"""Of the memory there is, what the answers for a block of queries may take."""
+
+SCORES = 2**20
+"""Scores that a shard says at a time."""
+
+
+class Shards(ABC):
+    """All shards, to be asked the same."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many there are."""
+
+    @abstractmethod
+    def asked(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
+        """Ask every shard a question by the name of its method; what is returned waits for the answers."""
+
+    def answers(self, question: str, *arguments: Any) -> list[Any]:
+        """Return the answers of all shards, in their order."""
+        return self.asked(question, *arguments)()
+
+    def counted(self, question: str, *arguments: Any) -> Ints:
+        """Return the sum of the counts that all shards answer."""
+        return np.asarray(np.sum(self.answers(question, *arguments), axis=0), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Here(Shards):
+    """Shards in this process."""
+
+    shards: Sequence[Shard]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.shards)
+
+    def asked(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
+        """Ask them one after another."""
+        return lambda: [getattr(shard, question)(*arguments) for shard in self.shards]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhoods:
+    """Neighbors by one rule among the n rows of all shards."""
+
+    shards: Shards
+    rule: Rule
+    n: int
+    width: int
+
+    @cached_property
+    def everyone(self) -> Near:
+        """All rows: who stands in where a ball is empty."""
+        return merged(self.shards.answers("everyone"))
+
+    def blocks(self, queries: Readable, own: Ints) -> Iterator[tuple[int, Near, Moved]]:
+        """Yield (first query, its lists, the rows it moves) for blocks of queries; the next is asked for meanwhile.
+
+        `own[q]` is the number of query q among the rows, which is left out, or -1.
+        """
+        first, size = 0, min(FIRST_QUERIES, MOST_QUERIES)
+        pending = self._ask(queries, own, first, size)
+        while first < len(queries):
+            answers, count = pending(), min(size, len(queries) - first)
+            near = merged([answer[0] for answer in answers])
+            moved = merged_moved([_none_moved(count) if answer[1] is None else answer[1] for answer in answers])
+            entries = int(near.starts[-1]) + int(moved.starts[-1])
+            fitting = SHARE * working_bytes() * count / (96 * max(1, entries))
+            begin, first, size = first, first + count, int(max(1, min(MOST_QUERIES, fitting, 4 * size)))
+            pending = self._ask(queries, own, first, size)
+            if self.rule.radius2 >= 0 and self.rule.own_weight == 0 and not near.lengths.all():
+                near = with_everyone(near, self.everyone, own[begin:first])
+            yield begin, near, moved
+
+    def _ask(self, queries: Readable, own: Ints, first: int, size: int) -> Callable[[], list[Any]]:
+        if first >= len(queries):
+            return list
+        some = np.ascontiguousarray(queries[first : first + size])
+        return self.shards.asked("near", some, own[first : first + size], self.rule)
+
+    def panels(self, queries: Readable, own: Ints) -> Iterator[tuple[int, Near, Moved]]:
+        """Yield blocks of queries whose panel is not too large."""
+        for first, near, moved in self.blocks(queries, own):
+            for begin, some in near.blocks():
+                yield first + begin, some, some_moved(moved, begin, begin + len(some))
+
+    def ranks(self, queries: Readable, scores: Floats, own: Ints) -> tuple[Ints, Bools]:
+        """Return the rank of each row's own score among its neighbors, and whose ball was empty, (q,) each."""
+        if not self.width:
+            below = self.shards.counted("scores_below", scores)
+            return everyones_ranks(self.n, own, below, self.rule.own_weight)
+        ranks, empty = np.empty(len(queries), np.int64), np.empty(len(queries), np.bool_)
+        for first, near, _ in self.panels(queries, own):
+            rows = slice(first, first + len(near))
+            query = np.repeat(np.arange(len(near)), near.lengths)
+            lower = np.bincount(query, near.scores < scores[rows][query], minlength=len(near)).astype(np.int64)
+            panel, nobody, tied = near.panel(), np.full(len(near), -1), near.starts[:-1] + lower
+            found = ranks[rows], empty[rows]
+
+            def work(start: int, stop: int, panel: Any = panel, given: Any = (nobody, tied), out: Any = found) -> None:
+                own_ranks(panel, self.rule, *given, start, stop, *out)
+
+            over_chunks(work, len(near), panel.listed.shape[1])
+        return ranks, empty
+
+    def sums(self, queries: Readable, scores: Floats, own: Ints) -> Joined:
+        """Return what is kept of rows to rank them again when a point joins; codes and keys are left empty."""
+        joined = Joined.empty(np.zeros(len(queries), np.int64))
+        if not self.width:
+            return _everyones_sums(joined, self.shards.counted("scores_below", scores), self.n)
+        for first, near, _ in self.panels(queries, own):
+            rows = slice(first, first + len(near))
+            codes = np.concatenate([near.scores, scores[rows]])
+            places = len(near.scores) + np.arange(len(near))
+            some = Joined._make(column[rows] if len(column) else column for column in joined)
+            panel = near.panel()
+
+            def work(start: int, stop: int, panel: Any = panel, given: Any = (codes, places), out: Any = some) -> None:
+                join_sums(panel, self.rule, *given, 0, start, stop, out)
+
+            over_chunks(work, len(near), panel.listed.shape[1])
+        return joined
+
+
+def _everyones_sums(joined: Joined, below: Ints, n: int) -> Joined:
+    """Return the sums of rows all of whose others are neighbors at no distance."""
+    joined.reach2[:], joined.nearest[:], joined.near_count[:] = np.inf, 0.0 if n > 1 else np.inf, n - 1
+    joined.near_below[:], joined.near_above[:] = below, n - 1 - below
+    joined.shell_below[:], joined.shell_above[:], joined.alone[:] = 0.0, 0.0, n == 1
+    return joined
+
+
+def some_moved(moved: Moved, first: int, last: int) -> Moved:
+    """Return what is moved by some of the queries."""
+    begin, end = moved.starts[first], moved.starts[last]
+    return Moved._make([moved.starts[first : last + 1] - begin, *(column[begin:end] for column in moved[1:])])
+
+
+def _none_moved(queries: int) -> Moved:
+    ranks = np.empty(0, np.int64)
+    return Moved(np.zeros(queries + 1, np.int64), np.empty(0), ranks, ranks, ranks)
+
+
+def tied_scores(shards: Shards) -> int:
+    """Return how many ranked rows share their score with another, from some scores of each shard at a time."""
+    begin, tied = -np.inf, 0
+    while True:
+        pieces = shards.answers("distinct_scores", begin, SCORES)
+        last = min([found[-1] for found, _, whole in pieces if not whole], default=np.inf)
+        scores = np.concatenate([found[found <= last] for found, _, _ in pieces])
+        counts = np.concatenate([counts[found <= last] for found, counts, _ in pieces])
+        _, which = np.unique(scores, return_inverse=True)
+        together = np.bincount(which, counts) if len(which) else np.zeros(0)
+        tied += int(together[together > 1].sum())
+        if all(whole for _, _, whole in pieces):
+            return tied
+        begin = float(np.nextafter(last, np.inf))

@@ -1,0 +1,206 @@
+"""How each method is calibrated on shards: which rows can be neighbors, which are ranked, and by which rule.
+
+Every shard ranks its own rows by asking all shards, itself too; nobody ever holds the rows of two.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vicinal._arrays import Bools, Ints
+from vicinal.calibration import (
+    Exact,
+    LeaveOneOut,
+    Method,
+    PaperLiteral,
+    ScoredRows,
+    Split,
+    SplitReference,
+    leave_one_out,
+    split,
+    split_reference,
+)
+from vicinal.calibration import exact as exactly
+from vicinal.calibration.paper_literal import PaperPromise
+from vicinal.calibration.promises import Promise
+from vicinal.calibration.reference import ReferenceRows
+from vicinal.distributed.asking import Here, Neighborhoods, Shards, tied_scores
+from vicinal.distributed.shard import Shard
+from vicinal.distributed.sharded import Facts, ShardedCalibration
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.kernels.ranks import Rule
+from vicinal.localizers import Localizer
+
+NO_RANKS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Spread(ABC):
+    """A method on shards."""
+
+    method: Method
+
+    promise: ClassVar[Promise]
+    joins: ClassVar[bool] = False
+    least: ClassVar[int] = 1
+
+    def check(self, n: int) -> None:
+        """Refuse too few rows."""
+        if n < self.least:
+            msg = f"{type(self.method).__name__} needs at least {self.least} calibration rows; got {n}."
+            raise TooFewRows(msg, rows=n, needed=self.least)
+
+    def reference_numbers(self, n: int) -> Ints | None:
+        """Return the places of the rows that can be neighbors and are not ranked; None: all are both."""
+        del n
+        return None
+
+    def rule(self, localizer: Localizer | None, n_reference: int) -> Rule | None:
+        """Return who is a neighbor among so many reference rows; None where nobody is."""
+        assert localizer is not None  # noqa: S101  it is checked at the door
+        return localizer.checked_rule(n_reference - 1)
+
+    def divided(self, rows: ScoredRows, apart: Bools | None) -> tuple[Shard, ScoredRows]:
+        """Return the shard of the rows that can be neighbors, still without pairs, and the rows to be ranked."""
+        reference = ReferenceRows.of(rows if apart is None else rows[np.flatnonzero(apart)])
+        ranked = reference.scored() if apart is None else rows[np.flatnonzero(~apart)]
+        return Shard(reference, NO_RANKS, np.empty(0), np.sort(ranked.scores)), ranked
+
+    @abstractmethod
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+        """Return the shard with the pairs of its rows, and how many balls were empty."""
+
+
+class SpreadSplit(Spread):
+    """Scores alone."""
+
+    promise = split.PROMISE
+
+    def rule(self, localizer: Localizer | None, n_reference: int) -> Rule | None:
+        """Return that nobody is a neighbor."""
+        del localizer, n_reference
+        return None
+
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+        """Rank all alike, so that the score decides."""
+        del neighborhoods
+        return shard.ranked(np.zeros(len(rows), np.int64), rows.scores), 0
+
+
+class SpreadLeaveOneOut(Spread):
+    """Each row among the others."""
+
+    promise = leave_one_out.PROMISE
+    least = 2
+
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+        """Rank each row among all others."""
+        ranks, empty = _ranks(rows, neighborhoods, rows.numbers)
+        return shard.ranked(ranks, rows.scores), int(empty.sum())
+
+
+class SpreadPaperLiteral(Spread):
+    """Each row among itself and the others."""
+
+    promise = PaperPromise()
+
+    def rule(self, localizer: Localizer | None, n_reference: int) -> Rule | None:
+        """Return the rule by which a point counts among its own neighbors."""
+        assert localizer is not None  # noqa: S101  it is checked at the door
+        return localizer.checked_rule(n_reference)._replace(own_weight=1.0)
+
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+        """Rank each row; ties in rank are not broken."""
+        ranks, _ = _ranks(rows, neighborhoods, rows.numbers)
+        return shard.ranked(ranks, np.full(len(ranks), np.inf)), 0
+
+
+class SpreadReference(Spread):
+    """Ranked rows among reference rows that are others."""
+
+    promise = split_reference.PROMISE
+    least = 2
+
+    def reference_numbers(self, n: int) -> Ints | None:
+        """Return the rows that are drawn, or said, to be the reference."""
+        assert isinstance(self.method, SplitReference)  # noqa: S101  by SPREADS
+        return self.method.reference_places(n)
+
+    def rule(self, localizer: Localizer | None, n_reference: int) -> Rule | None:
+        """Return the rule among the reference rows, none of which is ranked."""
+        assert localizer is not None  # noqa: S101  it is checked at the door
+        return localizer.checked_rule(n_reference)
+
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+        """Rank each row among the reference rows."""
+        ranks, empty = _ranks(rows, neighborhoods, np.full(len(rows), -1))
+        return shard.ranked(ranks, rows.scores), int(empty.sum())
+
+
+class SpreadExact(Spread):
+    """A test point joins the rows."""
+
+    promise = exactly.PROMISE
+    joins = True
+
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+        """Store, for every row, the sums from which it is ranked again when a point joins."""
+        assert neighborhoods is not None  # noqa: S101  it is local
+        sums = neighborhoods.sums(rows.representations, rows.scores, rows.numbers)
+        alone = int(sums.alone.sum()) if neighborhoods.rule.radius2 >= 0 else 0
+        return shard.joining(sums), alone
+
+
+SPREADS: dict[type[Method], type[Spread]] = {
+    Split: SpreadSplit,
+    LeaveOneOut: SpreadLeaveOneOut,
+    PaperLiteral: SpreadPaperLiteral,
+    SplitReference: SpreadReference,
+    Exact: SpreadExact,
+}
+"""How each method is spread."""
+
+
+def spread(method: Method) -> Spread:
+    """Return how a method is spread; refuse one that is not known."""
+    if type(method) not in SPREADS:
+        msg = f"{type(method).__name__} cannot be spread over shards; {', '.join(one.__name__ for one in SPREADS)} can."
+        raise Incompatible(msg)
+    return SPREADS[type(method)](method)
+
+
+def neighborhoods_of(shards: Shards, rule: Rule | None, n_reference: int, width: int) -> Neighborhoods | None:
+    """Return the neighborhoods by a rule, None where it is none."""
+    return None if rule is None else Neighborhoods(shards, rule, n_reference, width)
+
+
+def calibrated_here(
+    pieces: Sequence[ScoredRows], method: Method, localizer: Localizer | None = None
+) -> ShardedCalibration:
+    """Calibrate on pieces of rows, numbered through, as on a cluster but in this process: what there is to test."""
+    how, n = spread(method), sum(len(piece) for piece in pieces)
+    how.check(n)
+    chosen = how.reference_numbers(n)
+    apart = None if chosen is None else np.isin(np.arange(n), chosen)
+    bounds = np.cumsum([0, *(len(piece) for piece in pieces)])
+    divided = [
+        how.divided(piece, None if apart is None else apart[first : first + len(piece)])
+        for piece, first in zip(pieces, bounds[:-1], strict=True)
+    ]
+    n_reference = sum(shard.reference.rows.n for shard, _ in divided)
+    rule, width = how.rule(localizer, n_reference), pieces[0].representations.shape[1]
+    neighborhoods = neighborhoods_of(Here([shard for shard, _ in divided]), rule, n_reference, width)
+    ranked = [how.ranked(shard, rows, neighborhoods) for shard, rows in divided]
+    shards = Here([shard for shard, _ in ranked])
+    counts = sum(len(rows) for _, rows in divided), tied_scores(shards), sum(empty for _, empty in ranked)
+    return ShardedCalibration(shards, Facts(how.promise, rule, how.joins, width, n_reference, *counts))
+
+
+def _ranks(rows: ScoredRows, neighborhoods: Neighborhoods | None, own: Ints) -> tuple[Ints, Bools]:
+    assert neighborhoods is not None  # noqa: S101  by the rule
+    return neighborhoods.ranks(rows.representations, rows.scores, own)

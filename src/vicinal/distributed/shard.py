@@ -1,0 +1,164 @@
+"""One shard: some of the rows that can be neighbors, some of the ranked pairs, and what it answers about its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vicinal._arrays import Floats, Ints, Reals
+from vicinal._threads import over_chunks
+from vicinal.calibration.exact import coded, keyed
+from vicinal.calibration.reference import ReferenceRows
+from vicinal.distributed.merging import Near
+from vicinal.kernels.distances import Panel
+from vicinal.kernels.exact import CODE_BITS, Joined
+from vicinal.kernels.ranks import Rule
+from vicinal.kernels.shards import Moved, Window, count_pairs_below, near_and_moved_rows, near_rows
+from vicinal.neighbors import ExactSearch
+from vicinal.quantiles import sorted_pairs
+
+BUFFERED = 2**20
+"""Entries of unfinished lists that a thread holds at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """Rows that can be neighbors, in order of (score, number), and pairs of ranked rows, sorted."""
+
+    reference: ReferenceRows
+    ranks: Ints  # (ranked,) sorted together with
+    values: Floats  # (ranked,)
+    ranked_scores: Floats  # (ranked,) ascending
+    joined: Joined | None = None  # for Exact, of the reference rows
+
+    def ranked(self, ranks: Ints, values: Floats) -> Shard:
+        """Return the shard with the pairs of its ranked rows."""
+        by_rank, beside = sorted_pairs(ranks, values)
+        return replace(self, ranks=by_rank, values=beside)
+
+    def joining(self, sums: Joined) -> Shard:
+        """Return the shard with what is kept of its rows to rank them again when a point joins."""
+        _, codes = coded(self.reference.scores)
+        joined = keyed(sums._replace(codes=codes))
+        return replace(self.ranked(joined.keys >> CODE_BITS, self.reference.scores), joined=joined)
+
+    def near(self, queries: Reals, own: Ints, rule: Rule) -> tuple[Near, Moved | None]:
+        """Return the rows that can be neighbors of each query but the row of number `own`, which may be elsewhere.
+
+        Where the queries may join, and `own` is nobody, the rows that they come near come along.
+        """
+        if self.reference.rows.n == 0:
+            return Near(np.zeros(len(queries) + 1, np.int64), *self._listed(np.empty(0, np.int64), np.empty(0))), None
+        pieces: dict[int, tuple[Any, ...]] = {}
+        places = self._places(own)
+        n = self.reference.rows.n
+        step = max(1, BUFFERED // n)
+
+        def work(panel: Panel, first: int, start: int, stop: int) -> None:
+            for begin in range(start, stop, step):
+                end = min(begin + step, stop)
+                pieces[first + begin] = self._pieces(panel, rule, places[first:], begin, end)
+
+        ExactSearch().over_rows(self.reference.rows, rule, queries, work)
+        found = [pieces[start] for start in sorted(pieces)]
+        counts, who, squared = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
+        near = Near(_starts(counts), *self._listed(who, squared))
+        return near, None if self.joined is None else self._moved([piece[3] for piece in found])
+
+    def _pieces(self, panel: Panel, rule: Rule, own: Ints, begin: int, end: int) -> tuple[Any, ...]:
+        """Return how many rows are near each query of a piece, which, and how far; and those that it moves."""
+        q, n = end - begin, self.reference.rows.n
+        near = np.empty(q, np.int64), np.empty((q, n), np.int32), np.empty((q, n))
+        if self.joined is None:
+            near_rows(panel, rule, own, begin, end, *near)
+            moved: tuple[Any, ...] = ()
+        else:
+            moved = np.empty(q, np.int64), np.empty((q, n), np.int32), *(np.empty((q, n), np.int64) for _ in range(2))
+            near_and_moved_rows(panel, rule, self.joined, begin, end, near, moved)
+        return *_flat(*near), _flat(*moved) if moved else ()
+
+    def _listed(self, who: Ints, squared: Floats) -> tuple[Floats, Floats, Ints, Ints | Floats]:
+        rows = self.reference
+        return squared, rows.scores[who], rows.numbers[who], rows.targets[who]
+
+    def _moved(self, pieces: list[tuple[Any, ...]]) -> Moved:
+        counts, who, if_below, if_above = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        assert self.joined is not None  # noqa: S101  where this is called
+        before = self.joined.keys[who] >> CODE_BITS
+        return Moved(_starts(counts), self.reference.scores[who], before, if_below, if_above)
+
+    def _places(self, own: Ints) -> Ints:
+        """Return where rows with these numbers stand among the rows of this shard, -1 where they do not."""
+        order = np.argsort(self.reference.numbers, kind="stable")
+        numbers = self.reference.numbers[order]
+        at = np.minimum(np.searchsorted(numbers, own), len(numbers) - 1)
+        return np.where(numbers[at] == own, order[at], -1)
+
+    def pairs_below(self, ranks: Ints, values: Floats) -> Ints:
+        """Return how many of this shard's pairs lie below each of these, (n,)."""
+        out = np.empty(len(ranks), np.int64)
+        over_chunks(
+            lambda start, stop: count_pairs_below(self.ranks, self.values, ranks, values, start, stop, out),
+            len(ranks),
+            64,
+        )
+        return out
+
+    def pairs_between(self, first: tuple[int, float], last: tuple[int, float]) -> tuple[Ints, Floats, Ints]:
+        """Return the distinct pairs from the first to the last, both of them too, and how often each is there."""
+        rank, value = last
+        after = (rank, float(np.nextafter(value, np.inf))) if value < np.inf else (rank + 1, -np.inf)
+        begin, end = self.pairs_below(np.array([first[0], after[0]]), np.array([first[1], after[1]]))
+        return distinct_pairs(self.ranks[begin:end], self.values[begin:end], np.ones(end - begin, np.int64))
+
+    def scores_below(self, values: Floats) -> Ints:
+        """Return how many of the rows that can be neighbors score below each value, (n,)."""
+        return np.searchsorted(self.reference.scores, values, side="left")
+
+    def ranked_below(self, values: Floats) -> Ints:
+        """Return how many ranked rows score below each value, (n,)."""
+        return np.searchsorted(self.ranked_scores, values, side="left")
+
+    def distinct_scores(self, begin: float, most: int) -> tuple[Floats, Ints, bool]:
+        """Return the distinct scores of ranked rows from `begin` on, how often each is there, and whether all are."""
+        scores = self.ranked_scores
+        first = int(np.searchsorted(scores, begin, side="left"))
+        last = min(first + most, len(scores))
+        # The last score is counted to its end.
+        last = int(np.searchsorted(scores, scores[last - 1], side="right")) if last > first else last
+        found, counts = np.unique(scores[first:last], return_counts=True)
+        return found, counts, last == len(scores)
+
+    def everyone(self) -> Near:
+        """Return all rows as the neighbors of one query, far away."""
+        n = self.reference.rows.n
+        return Near(np.array([0, n]), *self._listed(np.arange(n), np.full(n, np.finfo(np.float64).max)))
+
+
+def distinct_pairs(ranks: Ints, values: Floats, counts: Ints) -> tuple[Ints, Floats, Ints]:
+    """Return sorted pairs each once, with the counts of equal ones added up."""
+    if len(ranks) == 0:
+        return ranks, values, counts
+    new = np.concatenate([[True], (ranks[1:] != ranks[:-1]) | (values[1:] != values[:-1])])
+    return ranks[new], values[new], np.add.reduceat(counts, np.flatnonzero(new))
+
+
+def window_of(pieces: list[tuple[Ints, Floats, Ints]], before: int, total: int) -> Window:
+    """Return the window that pieces of all shards make; `before` pairs lie below it, of `total`."""
+    ranks, values, counts = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.lexsort((values, ranks))
+    ranks, values, counts = distinct_pairs(ranks[order], values[order], counts[order])
+    below = before + np.concatenate([[0], np.cumsum(counts)])
+    return Window(ranks, values, below, before == 0, int(below[-1]) == total)
+
+
+def _flat(counts: Ints, *tables: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the entries of tables that count, one row after another."""
+    listed = np.arange(tables[0].shape[1]) < counts[:, None]
+    return counts, *(table[listed] for table in tables)
+
+
+def _starts(counts: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
