@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from vicinal.errors import CannotWrite
+from vicinal.errors import CannotWrite, VicinalError
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def writing(path: str | Path) -> Iterator[None]:
     """Turn whatever the system says about a file that is written into one sentence."""
     try:
         yield
-    except CannotWrite:
+    except VicinalError:  # it is in a sentence already
         raise
     except OSError as error:
         msg = f"cannot write {path}: {(error.strerror or str(error)).lower()}; what was there before is as it was."

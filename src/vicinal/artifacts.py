@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from vicinal.calibration import Calibration, Method
-from vicinal.codec.artifact import ArtifactInfo, Document
+from vicinal.codec.artifact import SHARDED, ArtifactInfo, Document
 from vicinal.codec.artifact import load as load_document
 from vicinal.codec.artifact import save as save_document
 from vicinal.codec.parts import fits
@@ -63,6 +63,9 @@ def open_predictor(
     if document.kind == "tuning":
         msg = f"{path} holds a report of tuning, not a predictor: calibrate with it first."
         raise UnsupportedArtifact(msg)
+    if document.kind in SHARDED:
+        msg = f"{path} is the head of a predictor in shards: give its folder to vicinal.distributed.load."
+        raise UnsupportedArtifact(msg)
     return info, _rightly(path, lambda: _predictor(document, progress=progress))
 
 
@@ -94,7 +97,7 @@ def open_tuning(path: str | Path) -> tuple[ArtifactInfo, TuningReport]:
 def inspect(path: str | Path) -> ArtifactInfo:
     """Return what a saved file says of itself: parts, promise, size, fingerprints; `str` prints it."""
     info, document = load_document(path)
-    if document.kind != "tuning":
+    if document.kind != "tuning" and document.kind not in SHARDED:
         _rightly(path, lambda: _predictor(document, anew=False))
     return info
 
@@ -140,6 +143,12 @@ def _predictor(document: Document, *, anew: bool = True, progress: bool = False)
         msg = "its promise is not the one that its rows make."
         raise CorruptArtifact(msg)
     return found
+
+
+def assembled_from(document: Document, calibration: Calibration, path: str | Path) -> SetPredictor | IntervalPredictor:
+    """Return the predictor of a head whose rows lie in shards, with the calibration that stands for them."""
+    plain = replace(document, kind=SHARDED[document.kind])
+    return _rightly(path, lambda: _assembled(plain, dict(document.parts), calibration))
 
 
 def _assembled(document: Document, parts: dict[str, Any], calibration: Calibration) -> SetPredictor | IntervalPredictor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._arrays import Ints
@@ -36,7 +37,7 @@ from vicinal.scoring import (
     scored_rows,
 )
 from vicinal.splitting import split_rows
-from vicinal.tuning import Grid, Space, tune
+from vicinal.tuning import Grid, Space, TuningReport, tune
 from vicinal.tuning.choosing import tuning_rows_needed
 from vicinal.tuning.space import EVERYONE
 
@@ -135,7 +136,7 @@ def calibrate(
     check_distinct_ids(outputs.row_ids)
     parts = Parts(nonconformity, localizer, probabilities, representation)
     chosen = Exact() if method is None else method
-    _check_parts(outputs, parts, chosen)
+    check_parts(outputs, parts, chosen)
     _check_kind("search", search, NeighborSearch, "a search such as ExactSearch() or FaissSearch(...), or None")
     how = How(chosen, ExactSearch() if search is None else search, progress=progress)
     chosen.check_search(how.search)
@@ -143,7 +144,7 @@ def calibrate(
         if localizer is None and chosen.local:
             found = _tuned(outputs, targets, coverage, parts, how)
         else:
-            _check_apart(outputs, parts)
+            check_parts_apart(outputs, parts)
             found = _calibrated(outputs, targets, coverage, parts, how)
         return replace(
             found,
@@ -167,37 +168,64 @@ def _tuned(
 ) -> SetPredictor | IntervalPredictor:
     """Set a share of the rows aside, choose on it what is None, and calibrate on the others; say so."""
     how.method.check_rows_may_be_set_aside()
-    n, needed = len(outputs), max(WORTH_TUNING, tuning_rows_needed(coverage))
+    n = len(outputs)
+    aside, kept = rows_aside(n, coverage)
+    if len(aside) == 0:
+        everyone = replace(parts, localizer=EVERYONE)
+        check_parts_apart(outputs, everyone)
+        return replace(_calibrated(outputs, targets, coverage, everyone, how), remark=not_chosen(coverage))
+    check_parts_apart(outputs, parts)
+    values = checked_targets(outputs, targets)
+    report = chosen_parts(outputs[aside], values[aside], coverage, parts, how.search, progress=how.progress)
+    found = _calibrated(outputs[kept], values[kept], coverage, Parts(**report.settings), how, kept)
+    return replace(found, tuning=report, remark=set_aside(len(aside), n))
+
+
+def rows_aside(n: int, coverage: Coverage) -> tuple[Ints, Ints]:
+    """Return which of n rows are set aside to choose the parts on, and which calibrate; none where they are too few."""
+    needed = _aside_needed(coverage)
     # Drawn without a look at the rows, so that those kept stay exchangeable with test rows.
     aside, kept = split_rows(n, [min(n // SET_ASIDE, max(MOST_ASIDE, needed)), None])
-    if len(aside) < needed:
-        remark = (
-            f"No neighborhood was chosen, everyone counts alike: choosing takes {needed} rows set aside, a third of "
-            f"{SET_ASIDE * needed}."
-        )
-        everyone = replace(parts, localizer=EVERYONE)
-        _check_apart(outputs, everyone)
-        return replace(_calibrated(outputs, targets, coverage, everyone, how), remark=remark)
-    _check_apart(outputs, parts)
-    values = checked_targets(outputs, targets)
+    return (aside, kept) if len(aside) >= needed else (aside[:0], np.arange(n))
+
+
+def _aside_needed(coverage: Coverage) -> int:
+    return max(WORTH_TUNING, tuning_rows_needed(coverage))
+
+
+def not_chosen(coverage: Coverage) -> str:
+    """Say that there were too few rows to choose a neighborhood on."""
+    needed = _aside_needed(coverage)
+    return (
+        f"No neighborhood was chosen, everyone counts alike: choosing takes {needed} rows set aside, a third of "
+        f"{SET_ASIDE * needed}."
+    )
+
+
+def set_aside(rows: int, n: int) -> str:
+    """Say what was done with the rows before they were calibrated on."""
+    return f"{rows} of {n} rows were set aside to choose the parts on, and take no part in calibration."
+
+
+def chosen_parts(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage,
+    parts: Parts,
+    search: NeighborSearch,
+    *,
+    progress: bool,
+) -> TuningReport:
+    """Choose on rows set aside whatever of the parts is None."""
     space = Space(
         nonconformity=None if parts.nonconformity is None else [parts.nonconformity],
         probabilities=None if parts.probabilities is None else [parts.probabilities],
         representation=None if parts.representation is None else [parts.representation],
     )
-    judged = max(MOST_JUDGED, needed)
-    report = tune(
-        outputs[aside],
-        values[aside],
-        coverage,
-        search=Grid(space),
-        neighbor_search=how.search,
-        most_rows=judged,
-        progress=how.progress,
+    judged = max(MOST_JUDGED, _aside_needed(coverage))
+    return tune(
+        outputs, targets, coverage, search=Grid(space), neighbor_search=search, most_rows=judged, progress=progress
     )
-    remark = f"{len(aside)} of {n} rows were set aside to choose the parts on, and take no part in calibration."
-    found = _calibrated(outputs[kept], values[kept], coverage, Parts(**report.settings), how, kept)
-    return replace(found, tuning=report, remark=remark)
 
 
 def _calibrated(
@@ -209,27 +237,36 @@ def _calibrated(
     numbers: Ints | None = None,
 ) -> SetPredictor | IntervalPredictor:
     """Calibrate on all rows; `numbers` is how their owner knows them, where not 0, 1, 2, ..."""
-    score, localizer = fitting_score(outputs, parts.nonconformity), parts.localizer if how.method.local else None
-    near = localizer is not None and localizer.needs_distances()
-
-    def scored(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
-        columns = mapped_representations(rows, parts.representation) if near else no_columns(len(rows))
-        return scored_rows(rows, values, score, parts.probabilities, columns)
+    whole = completed(parts, outputs, how.method)
 
     def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
         check_other_rows(outputs, rows)
-        fitting_score(rows, score)
-        return scored(rows, values)
+        fitting_score(rows, whole.nonconformity)
+        return scored_with(whole, rows, values)
 
-    own = replace(scored(outputs, targets), given_numbers=numbers)
+    own = replace(scored_with(whole, outputs, targets), given_numbers=numbers)
     progress = "calibrate" if how.progress else None
-    calibration = how.method.calibrate(Task(own, localizer, how.search, scorer, progress))
+    calibration = how.method.calibrate(Task(own, whole.localizer, how.search, scorer, progress))
     calibration.guarantee(coverage)
-    return _predictor(outputs, coverage, replace(parts, nonconformity=score, localizer=localizer), how, calibration)
+    return assembled(outputs, coverage, whole, how.method, calibration)
 
 
-def _predictor(
-    outputs: ModelOutputs, coverage: Coverage, parts: Parts, how: How, calibration: Calibration
+def completed(parts: Parts, outputs: ModelOutputs, method: Method) -> Parts:
+    """Return the parts with the score that fits the outputs, and without a localizer where a method has none."""
+    score = fitting_score(outputs, parts.nonconformity)
+    return replace(parts, nonconformity=score, localizer=parts.localizer if method.local else None)
+
+
+def scored_with(parts: Parts, rows: ModelOutputs, targets: ArrayLike) -> ScoredRows:
+    """Return rows with the scores that complete parts give them, and representations where distances matter."""
+    assert parts.nonconformity is not None  # noqa: S101  they are complete
+    near = parts.localizer is not None and parts.localizer.needs_distances()
+    columns = mapped_representations(rows, parts.representation) if near else no_columns(len(rows))
+    return scored_rows(rows, targets, parts.nonconformity, parts.probabilities, columns)
+
+
+def assembled(
+    outputs: ModelOutputs, coverage: Coverage, parts: Parts, method: Method, calibration: Calibration
 ) -> SetPredictor | IntervalPredictor:
     """Put parts and calibration together."""
     if isinstance(parts.nonconformity, RegressionScore):
@@ -237,7 +274,7 @@ def _predictor(
             coverage=coverage,
             localizer=parts.localizer,
             representation=parts.representation,
-            method=how.method,
+            method=method,
             calibration=calibration,
             nonconformity=parts.nonconformity,
         )
@@ -247,7 +284,7 @@ def _predictor(
         coverage=coverage,
         localizer=parts.localizer,
         representation=parts.representation,
-        method=how.method,
+        method=method,
         calibration=calibration,
         nonconformity=parts.nonconformity,
         probabilities=parts.probabilities,
@@ -256,7 +293,7 @@ def _predictor(
     )
 
 
-def _check_apart(outputs: ModelOutputs, parts: Parts) -> None:
+def check_parts_apart(outputs: ModelOutputs, parts: Parts) -> None:
     """Refuse parts that were fitted on the rows to be calibrated on and remember them."""
     if parts.probabilities is not None:
         check_fitted_apart(outputs, parts.probabilities, parts.probabilities.remembered)
@@ -264,7 +301,7 @@ def _check_apart(outputs: ModelOutputs, parts: Parts) -> None:
         check_fitted_apart(outputs, parts.nonconformity, parts.nonconformity.remembered)
 
 
-def _check_parts(outputs: ModelOutputs, parts: Parts, method: Method) -> None:
+def check_parts(outputs: ModelOutputs, parts: Parts, method: Method) -> None:
     """Refuse parts that are not what their argument says, or do not fit the outputs."""
     score = fitting_score(outputs, parts.nonconformity)
     _check_kind("method", method, Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()")

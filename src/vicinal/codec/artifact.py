@@ -42,8 +42,11 @@ from vicinal.tuning import TuningReport
 FORMAT = 1
 """The format that is written."""
 
-KINDS = ("sets", "intervals", "tuning")
-"""What a file can hold: a predictor of either kind, or a report of tuning."""
+SHARDED = {"sharded sets": "sets", "sharded intervals": "intervals"}
+"""Kinds of files that are the head of a predictor whose rows lie in shards beside them."""
+
+KINDS = ("sets", "intervals", "tuning", *SHARDED)
+"""What a file can hold: a predictor of either kind, a report of tuning, or the head of a predictor in shards."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,6 +99,7 @@ class ArtifactInfo:
 
     def __str__(self) -> str:
         what = {"sets": "prediction sets", "intervals": "prediction intervals", "tuning": "report of tuning"}
+        what |= {kind: f"{what[plain]}, rows in shards" for kind, plain in SHARDED.items()}
         stored = "" if self.precision is None else f", representations in {self.precision}"
         lines = {
             "file": f"{self.path} ({said_size(self.length)}{stored})",

@@ -76,6 +76,8 @@ class Neighborhoods:
     rule: Rule
     n: int
     width: int
+    joining: bool = False  # whether queries join the rows
+    tell: Callable[[int], object] = lambda _: None  # told the queries done
 
     @cached_property
     def everyone(self) -> Near:
@@ -100,12 +102,13 @@ class Neighborhoods:
             if self.rule.radius2 >= 0 and self.rule.own_weight == 0 and not near.lengths.all():
                 near = with_everyone(near, self.everyone, own[begin:first])
             yield begin, near, moved
+            self.tell(first)
 
     def _ask(self, queries: Readable, own: Ints, first: int, size: int) -> Callable[[], list[Any]]:
         if first >= len(queries):
             return list
         some = np.ascontiguousarray(queries[first : first + size])
-        return self.shards.asked("near", some, own[first : first + size], self.rule)
+        return self.shards.asked("near", some, own[first : first + size], self.rule, self.joining)
 
     def panels(self, queries: Readable, own: Ints) -> Iterator[tuple[int, Near, Moved]]:
         """Yield blocks of queries whose panel is not too large."""

@@ -12,7 +12,7 @@ from vicinal._extras import needs
 from vicinal._memory import within
 from vicinal._version import __version__
 from vicinal.distributed.cluster import cluster_cpus
-from vicinal.distributed.job import check_version, one_thread_for_each_cpu
+from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.shipping import Shipped, shipped
 from vicinal.errors import Incompatible, InvalidFile
 from vicinal.predicting.answers import Wanted, answered, fitting
@@ -89,10 +89,11 @@ class AnsweringBatches:
         names: Mapping[str, str],
         keep: Sequence[str],
         memory: float | str | None,
+        cpus: float,
         version: str,
     ) -> None:
         check_version(version)
-        one_thread_for_each_cpu()
+        one_thread_for_each_cpu(cpus)
         self.predictor, self.wanted, self.names, self.keep, self.memory = model.opened(), wanted, names, keep, memory
 
     def __call__(self, batch: Any) -> Any:
@@ -141,7 +142,7 @@ def predict(
     _check_columns(dataset, names or {}, keep)
     return dataset.map_batches(
         AnsweringBatches,
-        fn_constructor_args=(model, wanted, dict(names or {}), tuple(keep), memory, __version__),
+        fn_constructor_args=(model, wanted, dict(names or {}), tuple(keep), memory, cpus, __version__),
         batch_format="pyarrow",
         batch_size=size,
         num_cpus=cpus,

@@ -15,6 +15,7 @@ from vicinal._memory import within
 from vicinal._version import __version__
 from vicinal.artifacts import open_predictor
 from vicinal.distributed.cluster import cluster_cpus, connected
+from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.partitions import (
     PARTITION_ROWS,
     Partition,
@@ -26,7 +27,7 @@ from vicinal.distributed.partitions import (
 )
 from vicinal.distributed.pool import PATIENCE, Pool
 from vicinal.distributed.shipping import Shipped, shipped
-from vicinal.errors import CannotWrite, Incompatible, InvalidFile, VicinalError, WorkersLost
+from vicinal.errors import CannotWrite, InvalidFile, VicinalError, WorkersLost
 from vicinal.predicting.answers import Wanted, fitting
 from vicinal.predicting.job import Done
 from vicinal.quantiles import Coverage
@@ -48,7 +49,7 @@ class Answering:
     def ready(self, version: str) -> None:
         """Open the predictor; refuse another version of vicinal than that of who leads the job."""
         check_version(version)
-        one_thread_for_each_cpu()
+        one_thread_for_each_cpu(1)
         self.predictor = self.model.opened()
         self.about = {"vicinal": __version__, "model": self.model.checksum, "coverage": str(self.predictor.coverage)}
 
@@ -73,19 +74,6 @@ class Answering:
     def progress(self) -> int:
         """Return how many rows of its partition are done."""
         return self.done
-
-
-def check_version(version: str) -> None:
-    """Refuse another version of vicinal than the one said."""
-    if version != __version__:
-        node = ray.get_runtime_context().get_node_id()[:8]
-        msg = f"node {node} has vicinal {__version__}, the job is led by {version}. Install the same on all nodes."
-        raise Incompatible(msg)
-
-
-def one_thread_for_each_cpu() -> None:
-    """Use as many threads as Ray gave this worker CPUs, not as many as the node has."""
-    os.environ["VICINAL_THREADS"] = os.environ.get("OMP_NUM_THREADS") or "1"
 
 
 def predict_partitions(

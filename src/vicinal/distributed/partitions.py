@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,13 @@ class Reading:
 
     names: dict[str, str]  # how columns are called where not by their own name
     without: tuple[str, ...] = ()  # columns that nobody reads
+    truth: bool = False  # whether targets are read too
+    class_names: tuple[str, ...] | None = None  # None: as each file says
 
     def rows(self, path: str) -> Rows:
         """Open one file."""
-        found = recognized(ParquetTable.open(path), names=self.names)
+        table = ParquetTable.open(path)
+        found = recognized(table, truth=self.truth, names=self.names, class_names=self.class_names)
         for meaning in self.without:
             found = found.without(meaning)
         return found
@@ -86,6 +89,22 @@ def planned(table: ParquetTable | PartitionedTable, rows: int = PARTITION_ROWS) 
         for start, stop in _ranges(file.group_rows, least):
             found.append(Partition(len(found), str(file.path.absolute()), start, stop, first + start))
         first += sum(file.group_rows)
+    return found
+
+
+def cut_evenly(table: ParquetTable | PartitionedTable, count: int) -> list[list[Partition]]:
+    """Cut the rows of files into `count` runs of as many rows each, every run as pieces of files."""
+    files = table.files if isinstance(table, PartitionedTable) else (table,)
+    starts = [0, *accumulate(sum(file.group_rows) for file in files)]
+    bounds = [starts[-1] * number // count for number in range(count + 1)]
+    found: list[list[Partition]] = []
+    for number, (first, last) in enumerate(pairwise(bounds)):
+        run = []
+        for file, (begin, end) in zip(files, pairwise(starts), strict=True):
+            start, stop = max(first, begin), min(last, end)
+            if start < stop:
+                run.append(Partition(number, str(file.path.absolute()), start - begin, stop - begin, start))
+        found.append(run)
     return found
 
 

@@ -6,7 +6,7 @@ Every shard ranks its own rows by asking all shards, itself too; nobody ever hol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -174,9 +174,15 @@ def spread(method: Method) -> Spread:
     return SPREADS[type(method)](method)
 
 
-def neighborhoods_of(shards: Shards, rule: Rule | None, n_reference: int, width: int) -> Neighborhoods | None:
-    """Return the neighborhoods by a rule, None where it is none."""
-    return None if rule is None else Neighborhoods(shards, rule, n_reference, width)
+def neighborhoods_of(
+    shards: Shards,
+    rule: Rule | None,
+    n_reference: int,
+    width: int,
+    tell: Callable[[int], object] = lambda _: None,
+) -> Neighborhoods | None:
+    """Return the neighborhoods by a rule, None where it is none; `tell` is told the rows done."""
+    return None if rule is None else Neighborhoods(shards, rule, n_reference, width, tell=tell)
 
 
 def calibrated_here(

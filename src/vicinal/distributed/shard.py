@@ -44,10 +44,10 @@ class Shard:
         joined = keyed(sums._replace(codes=codes))
         return replace(self.ranked(joined.keys >> CODE_BITS, self.reference.scores), joined=joined)
 
-    def near(self, queries: Reals, own: Ints, rule: Rule) -> tuple[Near, Moved | None]:
+    def near(self, queries: Reals, own: Ints, rule: Rule, joining: bool = False) -> tuple[Near, Moved | None]:  # noqa: FBT001, FBT002
         """Return the rows that can be neighbors of each query but the row of number `own`, which may be elsewhere.
 
-        Where the queries may join, and `own` is nobody, the rows that they come near come along.
+        Where the queries are `joining` the rows, those that they come near come along.
         """
         if self.reference.rows.n == 0:
             return Near(np.zeros(len(queries) + 1, np.int64), *self._listed(np.empty(0, np.int64), np.empty(0))), None
@@ -59,34 +59,36 @@ class Shard:
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
             for begin in range(start, stop, step):
                 end = min(begin + step, stop)
-                pieces[first + begin] = self._pieces(panel, rule, places[first:], begin, end)
+                joined = self.joined if joining else None
+                pieces[first + begin] = self._pieces(panel, rule, joined, places[first:], begin, end)
 
         ExactSearch().over_rows(self.reference.rows, rule, queries, work)
         found = [pieces[start] for start in sorted(pieces)]
         counts, who, squared = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
         near = Near(_starts(counts), *self._listed(who, squared))
-        return near, None if self.joined is None else self._moved([piece[3] for piece in found])
+        return near, self._moved(self.joined, [piece[3] for piece in found]) if self.joined and joining else None
 
-    def _pieces(self, panel: Panel, rule: Rule, own: Ints, begin: int, end: int) -> tuple[Any, ...]:
+    def _pieces(
+        self, panel: Panel, rule: Rule, joined: Joined | None, own: Ints, begin: int, end: int
+    ) -> tuple[Any, ...]:
         """Return how many rows are near each query of a piece, which, and how far; and those that it moves."""
         q, n = end - begin, self.reference.rows.n
         near = np.empty(q, np.int64), np.empty((q, n), np.int32), np.empty((q, n))
-        if self.joined is None:
+        if joined is None:
             near_rows(panel, rule, own, begin, end, *near)
             moved: tuple[Any, ...] = ()
         else:
             moved = np.empty(q, np.int64), np.empty((q, n), np.int32), *(np.empty((q, n), np.int64) for _ in range(2))
-            near_and_moved_rows(panel, rule, self.joined, begin, end, near, moved)
+            near_and_moved_rows(panel, rule, joined, begin, end, near, moved)
         return *_flat(*near), _flat(*moved) if moved else ()
 
     def _listed(self, who: Ints, squared: Floats) -> tuple[Floats, Floats, Ints, Ints | Floats]:
         rows = self.reference
         return squared, rows.scores[who], rows.numbers[who], rows.targets[who]
 
-    def _moved(self, pieces: list[tuple[Any, ...]]) -> Moved:
+    def _moved(self, joined: Joined, pieces: list[tuple[Any, ...]]) -> Moved:
         counts, who, if_below, if_above = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        assert self.joined is not None  # noqa: S101  where this is called
-        before = self.joined.keys[who] >> CODE_BITS
+        before = joined.keys[who] >> CODE_BITS
         return Moved(_starts(counts), self.reference.scores[who], before, if_below, if_above)
 
     def _places(self, own: Ints) -> Ints:

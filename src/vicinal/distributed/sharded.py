@@ -88,7 +88,7 @@ class ShardedCalibration(Calibration):
     def _neighborhoods(self) -> Neighborhoods:
         facts = self.facts
         assert facts.rule is not None  # noqa: S101  where this is called
-        return Neighborhoods(self.shards, facts.rule, facts.n_reference, facts.width)
+        return Neighborhoods(self.shards, facts.rule, facts.n_reference, facts.width, facts.joins)
 
     def _panels(self, representations: Readable) -> Iterator[tuple[slice, Near, Moved]]:
         nobody = np.full(len(representations), -1)

@@ -1,0 +1,364 @@
+"""Calibration past one machine: rows are divided over shards, each ranks its own by asking all, and stays on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vicinal._arrays import Bools, Ints, whole_number
+from vicinal._extras import needs
+from vicinal._files import held, writable, writing
+from vicinal._progress import counter
+from vicinal._version import __version__
+from vicinal.artifacts import assembled_from
+from vicinal.calibrating import (
+    Parts,
+    assembled,
+    check_parts,
+    check_parts_apart,
+    chosen_parts,
+    completed,
+    not_chosen,
+    rows_aside,
+    set_aside,
+)
+from vicinal.calibration import Exact, Method
+from vicinal.codec.artifact import SHARDED, Document
+from vicinal.codec.artifact import save as save_document
+from vicinal.codec.parts import Writer
+from vicinal.distributed.asking import tied_scores
+from vicinal.distributed.cluster import cluster_cpus
+from vicinal.distributed.partitions import Reading, cut_evenly
+from vicinal.distributed.pool import PATIENCE
+from vicinal.distributed.ranking import Spread, spread
+from vicinal.distributed.serving import Build, ShardFacts, started
+from vicinal.distributed.sharded import Facts, ShardedCalibration
+from vicinal.distributed.stored import HEAD, read_head, shard_path
+from vicinal.errors import CannotWrite, Incompatible, InvalidFile, TooFewRows, WorkersLost
+from vicinal.kept import Kept
+from vicinal.localizers import Localizer
+from vicinal.maps import RepresentationMap
+from vicinal.neighbors import ExactSearch
+from vicinal.outputs import ModelOutputs, stacked
+from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.probabilities import ProbabilityModel
+from vicinal.quantiles import Coverage, exact_coverage, written_coverage
+from vicinal.scores import Score
+from vicinal.tables.opening import open_table
+from vicinal.tables.parquet import ParquetTable
+from vicinal.tables.partitions import PartitionedTable
+from vicinal.tables.rows import Rows, recognized
+from vicinal.tuning import TuningReport
+from vicinal.tuning.space import EVERYONE
+
+with needs("ray", "ray"):
+    import ray.data
+
+ROWS = "_rows"
+"""Where the rows of a dataset are put while they are calibrated on."""
+
+SAMPLE = 64
+"""Rows that are looked at to see whether the parts fit them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is calibrated, on which rows, before any shard is there."""
+
+    parts: Parts
+    method: Method
+    sample: ModelOutputs
+    counted: Bools | None  # rows that calibrate; None: all
+    n: int  # how many do
+    tuning: TuningReport | None
+    remark: str
+
+
+def calibrate(
+    rows: str | Path | Any,
+    folder: str | Path,
+    coverage: Coverage = 0.9,
+    *,
+    nonconformity: Score | None = None,
+    localizer: Localizer | None = None,
+    probabilities: ProbabilityModel | None = None,
+    representation: RepresentationMap | None = None,
+    method: Method | None = None,
+    names: Mapping[str, str] | None = None,
+    shards: int | None = None,
+    cpus: float = 1,
+    patience: float = PATIENCE,
+    progress: bool = False,
+) -> SetPredictor | IntervalPredictor:
+    """Calibrate on rows that need not fit one machine; return a predictor whose rows stay in `shards` on the cluster.
+
+    `rows` is a Parquet file or a folder of them, which all nodes see, or a Ray dataset, with the truth in labels or
+    targets. Everything else is as in `vicinal.calibrate`, and so are the answers, to the bit. The shards are written to
+    `folder`, which all nodes must see; `load` starts them again. Called again after a failure, it goes on with the
+    shards that are ready.
+    """
+    exact_coverage(coverage)
+    if not ray.is_initialized():
+        msg = "calibrate needs a cluster: call ray.init(), or ray.init(address=...), first."
+        raise Incompatible(msg)
+    chosen, home = Exact() if method is None else method, writable_folder(folder)
+    how = spread(chosen)
+    given = Parts(nonconformity, localizer, probabilities, representation)
+    home.mkdir(parents=True, exist_ok=True)
+    with (
+        writing(folder),
+        held(home, lambda: _opened(home), f"cannot write {folder}: another process calibrates to it."),
+    ):
+        known = _rows(rows, home, names)
+        plan = _planned(known, coverage, given, chosen, progress=progress)
+        how.check(plan.n)
+        count = _shard_count(shards, cpus, plan.n)
+        found = _calibrated(known, plan, how, home, coverage, count, cpus, patience, progress=progress)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(home / ROWS)
+        return found
+
+
+def writable_folder(folder: str | Path) -> Path:
+    """Return the absolute path of a folder to be written; refuse what is there and no folder of shards."""
+    path = Path(folder).expanduser().absolute()
+    if path.exists() and not path.is_dir():
+        msg = f"cannot write {folder}: a file stands there; shards go to a folder of their own."
+        raise CannotWrite(msg)
+    writable(path / HEAD)
+    others = [one.name for one in path.iterdir()] if path.exists() else []
+    other = next((name for name in others if not name.startswith(("shard-", ".shard-", HEAD, ROWS))), None)
+    if other is not None:
+        msg = f"cannot write to {folder}: {other} is in it, and no shard. Name a new folder."
+        raise CannotWrite(msg)
+    return path
+
+
+def _opened(home: Path) -> int:
+    return os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _rows(rows: Any, home: Path, names: Mapping[str, str] | None) -> Rows:
+    """Return the rows as files that shards can read: those of a dataset are written first."""
+    source = rows
+    if isinstance(rows, ray.data.Dataset):
+        source = home / ROWS
+        if source.exists():
+            shutil.rmtree(source)
+        rows.write_parquet(str(source))
+    if not isinstance(source, (str, Path)):
+        msg = f"rows must be a Parquet file, a folder of them, or a Ray dataset; got {type(rows).__name__}."
+        raise Incompatible(msg)
+    found = recognized(open_table([str(source)]), truth=True, names=names)
+    if not isinstance(found.table, (ParquetTable, PartitionedTable)):
+        msg = f"a cluster reads Parquet, one file or a folder of them; got {found.table.name}."
+        raise InvalidFile(msg)
+    return found
+
+
+def _planned(rows: Rows, coverage: Coverage, parts: Parts, method: Method, *, progress: bool) -> Plan:
+    """Check the parts against some rows; choose what is None on rows set aside, few enough for one machine."""
+    n = rows.table.n_rows or 0
+    if n == 0:
+        msg = "calibration needs at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    sample = next(iter(rows.each(lambda _, outputs, __: outputs, SAMPLE)))
+    check_parts(sample, parts, method)
+    method.check_search(ExactSearch())
+    if parts.localizer is not None or not method.local:
+        return Plan(completed(parts, sample, method), method, sample, None, n, None, "")
+    method.check_rows_may_be_set_aside()
+    aside, kept = rows_aside(n, coverage)
+    if len(aside) == 0:
+        everyone = replace(parts, localizer=EVERYONE)
+        return Plan(completed(everyone, sample, method), method, sample, None, n, None, not_chosen(coverage))
+    outputs, targets = _taken(rows, aside)
+    check_parts_apart(outputs, parts)
+    report = chosen_parts(outputs, targets, coverage, parts, ExactSearch(), progress=progress)
+    counted = np.ones(n, np.bool_)
+    counted[aside] = False
+    whole = completed(Parts(**report.settings), sample, method)
+    return Plan(whole, method, sample, counted, len(kept), report, set_aside(len(aside), n))
+
+
+def _taken(rows: Rows, numbers: Ints) -> tuple[ModelOutputs, Any]:
+    """Return some rows, in the order of their numbers as given: read in order, and put in theirs."""
+    wanted = np.sort(numbers)
+    found: list[tuple[ModelOutputs, Any]] = []
+
+    def work(first: int, outputs: ModelOutputs, targets: Any) -> None:
+        here = wanted[(wanted >= first) & (wanted < first + len(outputs))] - first
+        if len(here):
+            found.append((outputs[here], targets[here]))
+
+    for _ in rows.each(work, 2**14):
+        pass
+    back = np.argsort(np.argsort(numbers, kind="stable"), kind="stable")
+    outputs = stacked([one for one, _ in found])
+    return outputs[back], np.concatenate([targets for _, targets in found])[back]
+
+
+def _shard_count(shards: int | None, cpus: float, n: int) -> int:
+    count = max(1, int(cluster_cpus() // cpus)) if shards is None else whole_number("shards", shards, least=1)
+    return min(count, n)
+
+
+def _calibrated(
+    rows: Rows,
+    plan: Plan,
+    how: Spread,
+    home: Path,
+    coverage: Coverage,
+    count: int,
+    cpus: float,
+    patience: float,
+    *,
+    progress: bool,
+) -> SetPredictor | IntervalPredictor:
+    """Start the shards, let them rank, and write the head when all are ready."""
+    builds = _builds(rows, plan, how, count)
+    actors = started(home, builds, cpus, patience)
+    facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
+    _check_alike(facts, how)
+    n_reference, width = sum(one.n_reference for one in facts), max(one.width for one in facts)
+    rule = how.rule(plan.parts.localizer, n_reference)
+    how.promise.order(coverage, sum(one.n_ranked for one in facts))  # refuses too few before hours of work
+    bar = counter(sum(one.n_ranked for one in facts), "calibrate" if progress else None, "row")
+    with bar:
+        tell = _difference(bar.update)
+        leading = [actor.rank.remote(rule, n_reference, actors) for actor in actors.actors]
+        try:
+            empty = actors.led(leading, tell)
+        except WorkersLost as error:
+            ready = sum(shard_path(home, number).exists() for number in range(count))
+            msg = f"{error} {ready} of {count} shards are ready and kept."
+            raise WorkersLost(msg) from error
+    ranked = [one.n_ranked for one in facts]
+    together = Facts(
+        how.promise, rule, how.joins, width, n_reference, sum(ranked), tied_scores(actors), int(sum(empty))
+    )
+    calibration = ShardedCalibration(actors, together, str(home))
+    found = assembled(plan.sample, coverage, plan.parts, plan.method, calibration)
+    found = replace(found, tuning=plan.tuning, remark=plan.remark)
+    arrays = {"rows": [one.n_reference for one in facts], "ranked": ranked, "empty": empty, "width": [width]}
+    arrays["tied"] = [together.tied]
+    _write_head(home, found, {name: np.array(column, np.int64) for name, column in arrays.items()})
+    return found
+
+
+def _difference(update: Callable[[int], object]) -> Callable[[int], None]:
+    """Return how to tell a bar, which takes steps, of rows done."""
+    before = 0
+
+    def tell(done: int) -> None:
+        nonlocal before
+        update(max(0, done - before))
+        before = max(done, before)
+
+    return tell
+
+
+def _builds(rows: Rows, plan: Plan, how: Spread, count: int) -> list[Build]:
+    """Divide the rows among shards, in their order."""
+    table = rows.table
+    assert isinstance(table, (ParquetTable, PartitionedTable))  # noqa: S101  by _rows
+    reading = Reading(
+        {meaning: name for meaning, name in rows.columns.items() if meaning != name}
+        | ({} if rows.truth in ("labels", "targets", None) else {_truth(plan.sample): str(rows.truth)}),
+        truth=True,
+        class_names=None if rows.class_names is None else tuple(rows.class_names),
+    )
+    chosen = how.reference_numbers(plan.n)
+    apart = None if chosen is None else np.isin(np.arange(plan.n), chosen)
+    job = _job_digest(rows, plan, count)
+    found: list[Build] = []
+    before = 0
+    for pieces in cut_evenly(table, count):
+        first, last = pieces[0].first, pieces[-1].first + pieces[-1].rows
+        counted = None if plan.counted is None else plan.counted[first:last]
+        here = last - first if counted is None else int(counted.sum())
+        some = None if apart is None else apart[before : before + here]
+        found.append(Build(pieces, reading, counted, some, plan.parts, how, job))
+        before += here
+    return found
+
+
+def _truth(sample: ModelOutputs) -> str:
+    return "labels" if hasattr(sample, "n_classes") else "targets"
+
+
+def _job_digest(rows: Rows, plan: Plan, count: int) -> str:
+    """Return what tells a job from another: the files, the parts and the number of shards."""
+    writer = Writer(None)
+    roles = {
+        name: None if part is None else writer.part(part)
+        for name, part in {**plan.parts.__dict__, "method": plan.method}.items()
+    }
+    arrays = {name: hashlib.sha256(column.array.tobytes()).hexdigest() for name, column in writer.columns.items()}
+    counted = "" if plan.counted is None else hashlib.sha256(plan.counted.tobytes()).hexdigest()
+    said = [__version__, rows.table.identity(), dict(rows.columns), roles, writer.entries, arrays, counted, count]
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _check_alike(facts: list[ShardFacts], how: Spread) -> None:
+    """Refuse nodes whose distances differ in their last bits, where ranks must be symmetric in the rows."""
+    kinds = {one.arithmetic for one in facts if one.arithmetic}
+    if len(kinds) > 1 and how.method.ranks_reference:
+        msg = (
+            "the nodes compute distances with different last bits, and this method ranks rows among themselves. Use "
+            "nodes with the same processors, or method=SplitReference(), which is exact on any."
+        )
+        raise Incompatible(msg)
+
+
+def _write_head(home: Path, predictor: SetPredictor | IntervalPredictor, arrays: dict[str, Ints]) -> None:
+    """Write what the predictor is, when all its shards are ready."""
+    document = Document(
+        kind=next(kind for kind, plain in SHARDED.items() if plain == predictor.kind),
+        parts={
+            "nonconformity": predictor.nonconformity,
+            "localizer": predictor.localizer,
+            "probabilities": getattr(predictor, "probabilities", None),
+            "representation": predictor.representation,
+            "method": predictor.method,
+        },
+        arrays=Kept(arrays),
+        tuning=predictor.tuning,
+        coverage=written_coverage(predictor.coverage),
+        guarantee=predictor.guarantee,
+        remark=predictor.remark,
+        n_classes=getattr(predictor, "n_classes", None),
+        class_names=getattr(predictor, "class_names", None),
+    )
+    save_document(home / HEAD, document)
+
+
+def load(folder: str | Path, *, cpus: float = 1, patience: float = PATIENCE) -> SetPredictor | IntervalPredictor:
+    """Return a predictor whose shards `calibrate` wrote to a folder, with an actor started for each of them."""
+    if not ray.is_initialized():
+        msg = "load needs a cluster: call ray.init(), or ray.init(address=...), first."
+        raise Incompatible(msg)
+    home = Path(folder).expanduser().absolute()
+    _, document = read_head(home)
+    arrays = document.arrays
+    count = len(arrays.counts("rows", None, most=2**62))
+    method: Method = document.parts["method"]
+    how = spread(method)
+    actors = started(home, [None] * count, cpus, patience)
+    facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
+    n_reference, ranked = sum(one.n_reference for one in facts), sum(one.n_ranked for one in facts)
+    rule = how.rule(document.parts["localizer"], n_reference)
+    known = [int(arrays.counts(name, 1, most=2**62)[0]) for name in ("width", "tied")]
+    together = Facts(
+        how.promise, rule, how.joins, known[0], n_reference, ranked, known[1], sum(one.empty for one in facts)
+    )
+    return assembled_from(document, ShardedCalibration(actors, together, str(home)), home / HEAD)

@@ -1,0 +1,246 @@
+"""Shards as actors: each holds its rows, answers about them, and ranks them by asking all others.
+
+An actor that dies is started again by Ray, elsewhere if need be, and makes itself anew from what is on disk: from its
+own file where it was ready, from the calibration rows where not. Questions on their way are asked again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vicinal._arrays import Bools
+from vicinal._extras import needs
+from vicinal.calibrating import Parts, check_parts_apart, scored_with
+from vicinal.calibration import ScoredRows
+from vicinal.distributed.asking import Shards
+from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
+from vicinal.distributed.partitions import Partition, Reading
+from vicinal.distributed.pool import LOOK, PATIENCE, told_error
+from vicinal.distributed.ranking import Spread, neighborhoods_of
+from vicinal.distributed.shard import Shard
+from vicinal.distributed.stored import ShardNote, read_shard, shard_path, write_shard
+from vicinal.errors import Incompatible, WorkersLost
+from vicinal.kernels.ranks import Rule
+from vicinal.outputs import ModelOutputs
+from vicinal.predicting.job import chunk_rows
+
+with needs("ray", "ray"):
+    import ray
+    from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+
+SHARED = 2**17
+"""Bytes of an argument from which it is put where all nodes share it, once, and not sent to each shard."""
+
+
+@dataclass(frozen=True, eq=False)
+class Build:
+    """What a shard is made of: rows of files, which of them count, and the parts that score them."""
+
+    pieces: Sequence[Partition]
+    reading: Reading
+    counted: Bools | None  # over its rows; None: all
+    apart: Bools | None  # over those that count, which can be neighbors and are not ranked; None: all are both
+    parts: Parts
+    how: Spread
+    job: str
+
+    def divided(self) -> tuple[Shard, ScoredRows]:
+        """Read and score the rows; return those that can be neighbors, and those to be ranked."""
+        found = [some for piece in self.pieces for some in self._scored(piece)]
+        rows = ScoredRows(
+            np.concatenate([some.representations[:] for some in found]),
+            np.concatenate([some.scores for some in found]),
+            np.concatenate([some.targets for some in found]),
+            np.concatenate([some.numbers for some in found]),
+        )
+        return self.how.divided(rows, self.apart)
+
+    def _scored(self, piece: Partition) -> list[ScoredRows]:
+        begun = self.pieces[0].first
+
+        def work(first: int, outputs: ModelOutputs, targets: Any) -> ScoredRows:
+            check_parts_apart(outputs, self.parts)
+            scored = scored_with(self.parts, outputs, targets)
+            numbers = piece.first - piece.start + first + np.arange(len(outputs))
+            taken = ScoredRows(scored.representations[:], scored.scores, scored.targets, numbers)
+            return taken if self.counted is None else taken[np.flatnonzero(self.counted[numbers - begun])]
+
+        rows = self.reading.rows(piece.path)
+        return list(rows.each(work, chunk_rows(rows), piece.start, piece.stop))
+
+
+@dataclass(frozen=True)
+class ShardFacts:
+    """What a shard says of itself."""
+
+    n_reference: int
+    n_ranked: int
+    width: int
+    arithmetic: str
+    ready: bool  # its pairs are there
+    empty: int
+
+
+class Serving:
+    """What the actor of a shard does."""
+
+    def __init__(self, number: int, folder: str, build: Build | None, cpus: float) -> None:
+        self.number, self.folder, self.build, self.cpus = number, folder, build, cpus
+        self.shard: Shard | None = None
+        self.rows: ScoredRows | None = None
+        self.note: ShardNote | None = None
+        self.done = 0
+        self.lock = threading.Lock()
+
+    def _held(self) -> Shard:
+        """Return the shard, made from what is on disk where this actor has just been started."""
+        with self.lock:
+            if self.shard is None:
+                one_thread_for_each_cpu(self.cpus)
+                if not self._from_file():
+                    assert self.build is not None  # noqa: S101  or there is a file
+                    self.shard, self.rows = self.build.divided()
+            assert self.shard is not None  # noqa: S101  it has just been made
+            return self.shard
+
+    def _from_file(self) -> bool:
+        path = shard_path(self.folder, self.number)
+        if self.build is not None and not path.exists():
+            return False
+        shard, note = read_shard(path)
+        if self.build is not None and note.job != self.build.job:
+            return False
+        own = _arithmetic(shard)
+        if note.arithmetic and note.arithmetic != own:
+            if self.build is not None:
+                return False
+            msg = f"{path} was made where distances have other last bits than on this node; calibrate again on nodes "
+            raise Incompatible(msg + "with the same processors.")
+        self.shard, self.note = shard, note
+        return True
+
+    def ready(self, version: str) -> ShardFacts:
+        """Make the shard; return what it is."""
+        check_version(version)
+        shard = self._held()
+        ranked = len(shard.ranks) if self.rows is None else len(self.rows)
+        empty = 0 if self.note is None else self.note.empty
+        rows = shard.reference.rows
+        return ShardFacts(rows.n, ranked, rows.width, _arithmetic(shard), self.note is not None, empty)
+
+    @ray.method(concurrency_group="lead")
+    def rank(self, rule: Rule | None, n_reference: int, peers: Shards) -> int:
+        """Rank the rows by asking all shards, and write the shard to its file; return how many balls were empty."""
+        shard = self._held()
+        if self.note is not None:
+            return self.note.empty
+        assert self.build is not None and self.rows is not None  # noqa: S101, PT018  it was made of rows
+        neighborhoods = neighborhoods_of(peers, rule, n_reference, shard.reference.rows.width, self._tell)
+        ranked, empty = self.build.how.ranked(shard, self.rows, neighborhoods)
+        how = self.build.how
+        note = ShardNote(self.build.job, self.number, empty, self.build.apart is None, how.joins, _arithmetic(shard))
+        write_shard(self.folder, ranked, note, f"{os.getpid()}")
+        self.shard, self.note, self.rows = ranked, note, None
+        return empty
+
+    def _tell(self, done: int) -> None:
+        self.done = done
+
+    def answer(self, question: str, *arguments: Any) -> Any:
+        """Answer a question about the rows."""
+        return getattr(self._held(), question)(*arguments)
+
+    @ray.method(concurrency_group="word")
+    def progress(self) -> int:
+        """Return how many rows are ranked."""
+        return self.done
+
+
+def _arithmetic(shard: Shard) -> str:
+    rows = shard.reference.rows
+    return rows.arithmetic if rows.n else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Actors(Shards):
+    """Shards that are actors; `patience` is how long one may take to answer, being started again included."""
+
+    actors: Sequence[Any]
+    patience: float = PATIENCE
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.actors)
+
+    def asked(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
+        """Ask all at once."""
+        given = [ray.put(one) if isinstance(one, np.ndarray) and one.nbytes > SHARED else one for one in arguments]
+        references = [actor.answer.remote(question, *given) for actor in self.actors]
+        return lambda: self._got(references)
+
+    def _got(self, references: Sequence[Any]) -> list[Any]:
+        try:
+            found: list[Any] = ray.get(references, timeout=self.patience)
+        except GetTimeoutError as error:
+            done, _ = ray.wait(references, num_returns=len(references), timeout=0)
+            raise shards_lost([n for n, one in enumerate(references) if one not in done], self) from error
+        except RayTaskError as error:
+            raise told_error(error) from error
+        except RayError as error:
+            raise shards_lost([], self) from error
+        return found
+
+    def led(self, references: Sequence[Any], tell: Callable[[int], object] = lambda _: None) -> list[Any]:
+        """Wait for long work of all shards; one that does not say how far it is for too long counts as lost."""
+        heard = [time.monotonic()] * self.count
+        asked: list[Any] = [None] * self.count
+        done, open_ = [0] * self.count, set(range(self.count))
+        while open_:
+            finished, _ = ray.wait(list(references), num_returns=len(references), timeout=LOOK)
+            open_ = {number for number in open_ if references[number] not in finished}
+            self._got([references[number] for number in range(self.count) if number not in open_])
+            for number in open_:
+                asked[number] = asked[number] or self.actors[number].progress.remote()
+                if not ray.wait([asked[number]], timeout=0)[0]:
+                    continue
+                heard[number], done[number], asked[number] = time.monotonic(), self._got([asked[number]])[0], None
+            tell(sum(done))
+            silent = [number for number in open_ if time.monotonic() - heard[number] > self.patience]
+            if silent:
+                raise shards_lost(silent, self)
+        return self._got(references)
+
+
+def shards_lost(numbers: Sequence[int], shards: Actors) -> WorkersLost:
+    """Say which shards did not come back."""
+    which = f"shard {', '.join(str(number) for number in numbers)}" if numbers else "a shard"
+    return WorkersLost(
+        f"{which} of {shards.count} did not come back within {shards.patience:g} s: its node is lost, and no other has "
+        "room for it. See `ray status`; add a node, and go on with the same call."
+    )
+
+
+def started(folder: str | Path, builds: Sequence[Build | None], cpus: float, patience: float) -> Actors:
+    """Start an actor for each shard."""
+    # While it leads, a shard goes on answering the others, and says how far it is.
+    remote = ray.remote(
+        num_cpus=0,  # or they would keep away those who ask them
+        scheduling_strategy="SPREAD",
+        max_restarts=-1,
+        max_task_retries=-1,
+        concurrency_groups={"lead": 1, "word": 1},
+        max_concurrency=2,
+    )(Serving)
+    return Actors(
+        [remote.remote(number, str(folder), build, cpus) for number, build in enumerate(builds)],
+        patience,
+    )
