@@ -115,6 +115,13 @@ def test_any_cut_gives_the_same(n, width, shards, seed, ties, method, localizer)
     )
 
 
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_rows_enough_for_several_blocks_and_threads(method):
+    given_rows = rows(1500, 7, 40, np.float32)
+    whole, sharded, local = both(given_rows, method, vc.Exponential(30, 2.0) if method.local else None, 3)
+    same(whole, sharded, rows(700, 8, 40 if local else 0, np.float32).representations)
+
+
 def test_a_hub_moves_more_rows_than_the_window_holds(monkeypatch):
     monkeypatch.setattr("vicinal.distributed.sharded.LEAST_WINDOW", 2)
     given_rows = rows(200, 3)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from vicinal._files import same_file
 from vicinal._memory import within
 from vicinal._version import __version__
 from vicinal.artifacts import open_predictor
+from vicinal.distributed.calibrating import load
 from vicinal.distributed.cluster import cluster_cpus, connected
 from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.partitions import (
@@ -26,10 +28,13 @@ from vicinal.distributed.partitions import (
     planned,
 )
 from vicinal.distributed.pool import PATIENCE, Pool
+from vicinal.distributed.sharded import ShardedCalibration
 from vicinal.distributed.shipping import Shipped, shipped
+from vicinal.distributed.stored import is_sharded, read_head
 from vicinal.errors import CannotWrite, InvalidFile, VicinalError, WorkersLost
 from vicinal.predicting.answers import Wanted, fitting
 from vicinal.predicting.job import Done
+from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.quantiles import Coverage
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable
@@ -95,11 +100,45 @@ def predict_partitions(
     All nodes must see the files and the folder. Called again after an interruption, it does only what is missing.
     """
     table = _parquet(rows)
-    info, found = open_predictor(artifact)
-    predictor = found if coverage is None else found.at(coverage)
+    with ExitStack() as stack:
+        if is_sharded(artifact):
+            checksum = read_head(artifact)[0].checksum
+            stack.enter_context(connected(address))
+            found = load(artifact, patience=patience)
+        else:
+            info, found = open_predictor(artifact)
+            checksum = info.checksum
+        predictor = found if coverage is None else found.at(coverage)
+        how = How(address, workers, partition_rows, memory, patience)
+        return _predicted(artifact, checksum, predictor, table, rows, out, wanted, how, advance or (lambda _: None))
+
+
+@dataclass(frozen=True)
+class How:
+    """How a job is done."""
+
+    address: str | None
+    workers: int | None
+    partition_rows: int
+    memory: float | str | None
+    patience: float
+
+
+def _predicted(
+    artifact: str | Path,
+    checksum: str,
+    predictor: SetPredictor | IntervalPredictor,
+    table: ParquetTable | PartitionedTable,
+    rows: Rows,
+    out: str | Path,
+    wanted: Wanted | None,
+    how: How,
+    advance: Callable[[int], object],
+) -> Done:
+    """Do what is missing of a job."""
     asked = fitting(predictor, wanted)
     unread = () if predictor.reads_representations else ("representations",)
-    partitions = planned(table, partition_rows)
+    partitions = planned(table, how.partition_rows)
     if not partitions:
         msg = f"{table.name} must have at least one row; it has none."
         raise InvalidFile(msg)
@@ -107,25 +146,26 @@ def predict_partitions(
     reading = Reading({meaning: name for meaning, name in rows.columns.items() if meaning != name}, unread)
     job: dict[str, Any] = {
         "vicinal": __version__,
-        "model": info.checksum,
+        "model": checksum,
         "coverage": str(predictor.coverage),
         "input": table.identity(),
         "columns": {name: column for name, column in rows.columns.items() if name not in unread},
-        "partition_rows": partition_rows,
+        "partition_rows": how.partition_rows,
         "wanted": asdict(asked),
     }
     with output_folder(out, job) as folder:
         there = finished(folder, partitions)
         missing = [one for one in partitions if one.number not in there]
         ready = sum(one.rows for one in partitions if one.number in there)
-        count = _Count(advance or (lambda _: None), ready)
+        count = _Count(advance, ready)
         if missing:
-            with connected(address):
-                model = shipped(artifact, coverage)
-                size = cluster_cpus() if workers is None else whole_number("workers", workers, least=1)
+            with connected(how.address):
+                sharded = isinstance(predictor.calibration, ShardedCalibration)
+                model = shipped(predictor if sharded else artifact, predictor.coverage)
+                size = cluster_cpus() if how.workers is None else whole_number("workers", how.workers, least=1)
                 actor = ray.remote(Answering).options(num_cpus=1, max_concurrency=2)
-                given = model, reading, str(folder), asked, memory
-                pool: Pool[Partition] = Pool(lambda: actor.remote(*given), size, patience, count.working)
+                given = model, reading, str(folder), asked, how.memory
+                pool: Pool[Partition] = Pool(lambda: actor.remote(*given), size, how.patience, count.working)
                 _run(pool, missing, count, folder, len(partitions))
         total = sum(one.rows for one in partitions)
     made = total - ready

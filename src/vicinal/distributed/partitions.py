@@ -78,15 +78,15 @@ class Reading:
 
 
 def planned(table: ParquetTable | PartitionedTable, rows: int = PARTITION_ROWS) -> list[Partition]:
-    """Cut files into partitions of about `rows` rows, at row groups where these are not much longer.
+    """Cut files into partitions of at most `rows` rows, at row groups where these are not longer.
 
     It is a function of the files alone, so that a job is the same on any cluster.
     """
-    least = whole_number("partition_rows", rows, least=1)
+    most = whole_number("partition_rows", rows, least=1)
     found: list[Partition] = []
     first = 0
     for file in table.files if isinstance(table, PartitionedTable) else (table,):
-        for start, stop in _ranges(file.group_rows, least):
+        for start, stop in _ranges(file.group_rows, most):
             found.append(Partition(len(found), str(file.path.absolute()), start, stop, first + start))
         first += sum(file.group_rows)
     return found
@@ -109,17 +109,17 @@ def cut_evenly(table: ParquetTable | PartitionedTable, count: int) -> list[list[
 
 
 def _ranges(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows that end with a row group, or divide a long one evenly."""
+    """Yield ranges of at most `rows` rows that end with a row group, or divide a longer one evenly."""
     begin = end = 0
     for group in groups:
-        if begin < end and end - begin + group > 2 * rows:
+        if begin < end and end - begin + group > rows:
             yield begin, end
             begin = end
         end += group
-        pieces = max(1, round((end - begin) / rows)) if end - begin >= rows else 0
-        cuts = [begin + (end - begin) * piece // pieces for piece in range(pieces + 1)] if pieces else [begin]
-        yield from pairwise(cuts)
-        begin = cuts[-1]
+        if group > rows:
+            pieces = -(-group // rows)
+            yield from pairwise(begin + group * piece // pieces for piece in range(pieces + 1))
+            begin = end
     if begin < end:
         yield begin, end
 

@@ -1,8 +1,13 @@
-"""A saved predictor on its way to the nodes: read where it lies if they see the same file, else sent to them."""
+"""A predictor on its way to the nodes.
+
+A saved one is read where it lies if they see the same file, else its bytes are sent to them; of one in shards they get
+the handles of its actors.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +16,9 @@ import numpy as np
 
 from vicinal._extras import needs
 from vicinal.artifacts import open_predictor
+from vicinal.distributed.calibrating import load
+from vicinal.distributed.sharded import ShardedCalibration
+from vicinal.distributed.stored import is_sharded
 from vicinal.errors import Incompatible, VicinalError
 from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
 from vicinal.quantiles import Coverage
@@ -22,9 +30,32 @@ _LOADED: dict[str, SetPredictor | IntervalPredictor] = {}
 """Predictors of this process by their checksum: each is loaded once, however many batches it answers."""
 
 
+class Shipped(ABC):
+    """A predictor, to be opened on any node."""
+
+    checksum: str
+
+    @abstractmethod
+    def opened(self) -> SetPredictor | IntervalPredictor:
+        """Return the predictor on this node."""
+
+
 @dataclass(frozen=True, eq=False)
-class Shipped:
-    """A saved predictor, to be opened on any node."""
+class ShippedHandles(Shipped):
+    """A predictor whose rows are in shards."""
+
+    checksum: str
+    predictor: Any  # reference to it in the object store
+
+    def opened(self) -> SetPredictor | IntervalPredictor:
+        """Return the predictor, whose actors are elsewhere."""
+        found: SetPredictor | IntervalPredictor = ray.get(self.predictor)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ShippedFile(Shipped):
+    """A saved predictor."""
 
     path: str
     checksum: str
@@ -54,7 +85,10 @@ class Shipped:
 
 
 def shipped(artifact: str | Path | SetPredictor | IntervalPredictor, coverage: Coverage | None = None) -> Shipped:
-    """Make a predictor ready to be opened on the nodes: the file of one, or one in memory, which is saved first."""
+    """Make a predictor ready to be opened on the nodes: one in memory, the file of one, or a folder with its shards."""
+    if isinstance(artifact, Predictor) and isinstance(artifact.calibration, ShardedCalibration):
+        chosen = artifact if coverage is None else artifact.at(coverage)
+        return ShippedHandles("", ray.put(chosen))
     if isinstance(artifact, Predictor):
         with tempfile.TemporaryDirectory(prefix="vicinal-") as folder:
             info = artifact.save(Path(folder) / "sent.vicinal")
@@ -62,6 +96,8 @@ def shipped(artifact: str | Path | SetPredictor | IntervalPredictor, coverage: C
     if not isinstance(artifact, (str, Path)):
         msg = f"artifact must be a predictor or the path of a saved one; got {type(artifact).__name__}."
         raise Incompatible(msg)
+    if is_sharded(artifact):
+        return shipped(load(artifact), coverage)
     path = Path(artifact).expanduser().absolute()
     info, found = open_predictor(path)
     if coverage is not None:
@@ -70,4 +106,4 @@ def shipped(artifact: str | Path | SetPredictor | IntervalPredictor, coverage: C
 
 
 def _shipped(path: Path, checksum: str, coverage: Coverage | None) -> Shipped:
-    return Shipped(str(path), checksum, ray.put(np.fromfile(path, np.uint8)), coverage)
+    return ShippedFile(str(path), checksum, ray.put(np.fromfile(path, np.uint8)), coverage)
