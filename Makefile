@@ -4,7 +4,7 @@ export NO_MKDOCS_2_WARNING := 1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-all bench bench-search bench-serve race reproduce reproduce-small docs lint clean
+.PHONY: demo test test-all bench bench-search bench-serve bench-cluster race reproduce reproduce-small docs lint clean
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -50,6 +50,9 @@ bench: .venv/.dev
 bench-serve: .venv/.dev
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/drift.py
+
+bench-cluster: .venv/.dev
+	$(BIN)/python benchmarks/cluster.py
 
 bench-search: .venv/.dev
 	$(BIN)/python benchmarks/search.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -68,7 +69,7 @@ def test_partitions_together_are_the_local_file(job, wanted, tmp_path):
     assert len(partitions) > 4
     for partition in partitions[::-1]:
         answer_partition(predictor, Reading({}), partition, tmp_path / "out", wanted, {})
-    assert finished(tmp_path / "out", partitions) == set(range(len(partitions)))
+    assert finished(tmp_path / "out", partitions, {}) == set(range(len(partitions)))
     assert pq.read_table(tmp_path / "out").equals(pq.read_table(tmp_path / "local.parquet"))
 
 
@@ -93,7 +94,7 @@ def test_files_that_do_not_go_together_are_refused(tmp_path):
     with pytest.raises(
         InvalidFile, match=r"x\.parquet has no column 'logits', which .*rows-000\.parquet has; it has scores"
     ):
-        open_table([str(tmp_path / "rows")])
+        list(open_table([str(tmp_path / "rows")]).chunks(["logits"], 10))
     logits, representations, _ = made(5, 1, classes=4)
     table = pa.table({"logits": lists(logits), "representations": lists(representations)})
     pq.write_table(table, tmp_path / "rows" / "x.parquet")
@@ -146,5 +147,8 @@ def test_a_partition_that_is_not_whole_is_done_again(job, tmp_path):
         answer_partition(predictor, Reading({}), partition, tmp_path, Wanted(), {})
     (tmp_path / partitions[1].name).write_bytes((tmp_path / partitions[1].name).read_bytes()[:-40])
     pq.write_table(pa.table({"row_id": [1]}), tmp_path / partitions[2].name)
-    assert finished(tmp_path, partitions) == {0}
-    assert not (tmp_path / partitions[1].name).exists()
+    answer_partition(predictor, Reading({}), replace(partitions[3], changed=1), tmp_path, Wanted(), {})
+    (tmp_path / "part-000099.parquet").write_bytes((tmp_path / partitions[0].name).read_bytes())
+    assert finished(tmp_path, partitions, {}) == {0}
+    assert [path.name for path in tmp_path.iterdir()] == [partitions[0].name]
+    assert finished(tmp_path, partitions, {"model": "another"}) == set()

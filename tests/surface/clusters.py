@@ -73,11 +73,17 @@ def saved_predictor(path, n=300, **parts):
     return found
 
 
-def kill_one(name):
-    """End one process that works as an actor of this name, without a word; return whether there was one."""
-    for process in psutil.process_iter(["cmdline"]):
-        said = process.info["cmdline"] or [""]
-        if said[0].startswith(f"ray::{name}"):
-            os.kill(process.pid, signal.SIGKILL)
-            return True
-    return False
+def signal_one(cluster, name, what=signal.SIGKILL):
+    """Send a signal to one process of the cluster that works as an actor of this name; return its number, or None."""
+    for node in cluster.list_all_nodes():
+        for process in _of_node(node):
+            if process.cmdline() and process.cmdline()[0].startswith(f"ray::{name}"):
+                os.kill(process.pid, what)
+                return process.pid
+    return None
+
+
+def _of_node(node):
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(node.all_processes["raylet"][0].process.pid).children(recursive=True)
+    return []

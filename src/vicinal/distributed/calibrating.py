@@ -162,6 +162,7 @@ def _rows(rows: Any, home: Path, names: Mapping[str, str] | None) -> Rows:
     if not isinstance(found.table, (ParquetTable, PartitionedTable)):
         msg = f"a cluster reads Parquet, one file or a folder of them; got {found.table.name}."
         raise InvalidFile(msg)
+    found.table.check_types([*found.columns.values(), str(found.truth)])
     return found
 
 

@@ -120,7 +120,7 @@ def predict(
     neighbors: int = 0,
     keep: Sequence[str] = (),
     names: Mapping[str, str] | None = None,
-    workers: int | tuple[int, int] | None = None,
+    workers: int | None = None,
     cpus: float = 1,
     batch_rows: int = BATCH_ROWS,
     memory: float | str | None = None,
@@ -130,13 +130,15 @@ def predict(
     The columns of the dataset are those of a file: logits | probabilities | predictions | lower, upper;
     representations; row_ids. `names` says how they are called where otherwise, {"logits": "scores"}. Those of the
     answers are set, size (or lower, upper, length), threshold, confidence; row_id, where there are row_ids; those to
-    `keep`; and what else is asked for. Each actor opens the predictor once; `workers` is how many there are, or
-    the least and the most, and `cpus` what each has, which is also its number of threads.
+    `keep`; and what else is asked for. Each actor opens the predictor once; `workers` is how many there are at most,
+    one for each CPU of the cluster if not said, and `cpus` what each has, which is also its number of threads.
     """
     if not isinstance(dataset, ray.data.Dataset):
         msg = f"predict needs a Ray dataset; got {type(dataset).__name__}. See ray.data.read_parquet."
         raise Incompatible(msg)
     size = whole_number("batch_rows", batch_rows, least=1)
+    free = cluster_cpus()
+    most = max(1, int(free // cpus)) if workers is None else whole_number("workers", workers, least=1)
     model = shipped(artifact, coverage)
     wanted = fitting(model.opened(), Wanted(p_values, neighbors))
     _check_columns(dataset, names or {}, keep)
@@ -145,8 +147,8 @@ def predict(
         fn_constructor_args=(model, wanted, dict(names or {}), tuple(keep), memory, cpus, __version__),
         batch_format="pyarrow",
         batch_size=size,
-        num_cpus=cpus,
-        concurrency=(1, max(1, int(cluster_cpus() // cpus))) if workers is None else workers,
+        num_cpus=cpus if free > cpus else 0,  # or nobody could read the rows
+        concurrency=(1, most),
         zero_copy_batch=True,
     )
 

@@ -47,8 +47,17 @@ with needs("ray", "ray"):
 class Answering:
     """What a worker does: it opens the predictor once, and answers one partition after another."""
 
-    def __init__(self, model: Shipped, reading: Reading, out: str, wanted: Wanted, memory: float | str | None) -> None:
+    def __init__(
+        self,
+        model: Shipped,
+        reading: Reading,
+        out: str,
+        wanted: Wanted,
+        memory: float | str | None,
+        about: dict[str, Any],
+    ) -> None:
         self.model, self.reading, self.out, self.wanted, self.memory = model, reading, out, wanted, memory
+        self.about = about
         self.done = 0
 
     def ready(self, version: str) -> None:
@@ -56,7 +65,6 @@ class Answering:
         check_version(version)
         one_thread_for_each_cpu(1)
         self.predictor = self.model.opened()
-        self.about = {"vicinal": __version__, "model": self.model.checksum, "coverage": str(self.predictor.coverage)}
 
     def work(self, partition: Partition, attempt: int) -> float:
         """Write the answers for a partition; return their sizes or lengths, summed."""
@@ -138,6 +146,7 @@ def _predicted(
     """Do what is missing of a job."""
     asked = fitting(predictor, wanted)
     unread = () if predictor.reads_representations else ("representations",)
+    table.check_types([column for meaning, column in rows.columns.items() if meaning not in unread])
     partitions = planned(table, how.partition_rows)
     if not partitions:
         msg = f"{table.name} must have at least one row; it has none."
@@ -148,13 +157,14 @@ def _predicted(
         "vicinal": __version__,
         "model": checksum,
         "coverage": str(predictor.coverage),
-        "input": table.identity(),
+        "input": {"path": table.identity()["path"]},
         "columns": {name: column for name, column in rows.columns.items() if name not in unread},
         "partition_rows": how.partition_rows,
         "wanted": asdict(asked),
     }
     with output_folder(out, job) as folder:
-        there = finished(folder, partitions)
+        about = {name: job[name] for name in ("vicinal", "model", "coverage")}
+        there = finished(folder, partitions, about)
         missing = [one for one in partitions if one.number not in there]
         ready = sum(one.rows for one in partitions if one.number in there)
         count = _Count(advance, ready)
@@ -164,7 +174,7 @@ def _predicted(
                 model = shipped(predictor if sharded else artifact, predictor.coverage)
                 size = cluster_cpus() if how.workers is None else whole_number("workers", how.workers, least=1)
                 actor = ray.remote(Answering).options(num_cpus=1, max_concurrency=2)
-                given = model, reading, str(folder), asked, how.memory
+                given = model, reading, str(folder), asked, how.memory, about
                 pool: Pool[Partition] = Pool(lambda: actor.remote(*given), size, how.patience, count.working)
                 _run(pool, missing, count, folder, len(partitions))
         total = sum(one.rows for one in partitions)

@@ -47,6 +47,8 @@ class Partition:
     start: int
     stop: int
     first: int
+    size: int = 0  # bytes of the file, and
+    changed: int = 0  # when it was changed: a file that is repaired is another
 
     @property
     def name(self) -> str:
@@ -86,8 +88,10 @@ def planned(table: ParquetTable | PartitionedTable, rows: int = PARTITION_ROWS) 
     found: list[Partition] = []
     first = 0
     for file in table.files if isinstance(table, PartitionedTable) else (table,):
+        known = file.identity()
         for start, stop in _ranges(file.group_rows, most):
-            found.append(Partition(len(found), str(file.path.absolute()), start, stop, first + start))
+            given = start, stop, first + start, known["bytes"], known["changed_ns"]
+            found.append(Partition(len(found), known["path"], *given))
         first += sum(file.group_rows)
     return found
 
@@ -154,8 +158,13 @@ def answer_partition(
             tell(done)
 
     with replacing(Path(out) / partition.name, apart) as file:
-        Parquet().stream(told(), {**about, **asdict(partition)}, file)
+        Parquet().stream(told(), described(about, partition), file)
     return total
+
+
+def described(about: dict[str, Any], partition: Partition) -> dict[str, Any]:
+    """Return what a file of answers says of itself: of which model, and of which rows."""
+    return {**about, **asdict(partition)}
 
 
 @contextmanager
@@ -210,19 +219,25 @@ def _tidy(folder: Path, *, fresh: bool) -> None:
         folder.rmdir()
 
 
-def finished(folder: Path, partitions: Sequence[Partition]) -> set[int]:
-    """Return the numbers of the partitions that are there with all their rows; others are removed."""
-    there = {path.name for path in folder.iterdir()}
+def finished(folder: Path, partitions: Sequence[Partition], about: dict[str, Any]) -> set[int]:
+    """Return the numbers of the partitions that are there, whole and of these rows; other partitions are removed."""
+    expected = {one.name: one for one in partitions}
     found = set()
-    for one in partitions:
-        if one.name not in there:
+    for path in folder.iterdir():
+        if not NAME.fullmatch(path.name):
             continue
-        try:
-            whole = ParquetTable.open(folder / one.name).n_rows == one.rows
-        except InvalidFile:
-            whole = False
-        if whole:
+        one = expected.get(path.name)
+        if one is not None and _says(path) == described(about, one):
             found.add(one.number)
         else:
-            (folder / one.name).unlink()
+            path.unlink()
     return found
+
+
+def _says(path: Path) -> Any:
+    """Return what a file of answers says of itself, None where it is damaged or none."""
+    try:
+        metadata = ParquetTable.open(path).schema.metadata or {}
+        return json.loads(metadata.get(b"vicinal", b"null"))
+    except (InvalidFile, ValueError, RecursionError):
+        return None

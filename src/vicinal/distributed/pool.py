@@ -169,7 +169,9 @@ def _outcome(reference: Any) -> Any:
     except RayTaskError as error:
         raise told_error(error) from error
     except RayError as error:
-        return Lost(one_line(str(error).partition("\n")[0]))
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        # What Ray says first is general; where a trace follows, its last line is what happened.
+        return Lost(one_line(" ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))).rstrip("."))
 
 
 def told_error(error: RayTaskError) -> Exception:

@@ -33,10 +33,6 @@ class PartitionedTable(Table):
             msg = f"{shown(folder)} holds no .parquet file."
             raise InvalidFile(msg)
         for file in files[1:]:
-            missing = [name for name in files[0].columns if name not in file.columns]
-            if missing:
-                msg = f"{file.name} has no column {shown(missing[0])!r}, which {files[0].name} has; "
-                raise InvalidFile(msg + f"it has {listed(file.columns)}. Files of one folder must go together.")
             if file.class_names != files[0].class_names:
                 msg = f"{file.name} has other class_names in its metadata than {files[0].name}."
                 raise InvalidFile(msg)
@@ -49,7 +45,7 @@ class PartitionedTable(Table):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of the first file, which all have."""
+        """Names of the columns of the first file; that all have those that are read is checked when they are."""
         return self.files[0].columns
 
     @property
@@ -65,9 +61,17 @@ class PartitionedTable(Table):
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
         """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
         check_request(self, columns, rows, start)
-        for file in self.files:
-            file.check_types(columns)
+        self.check_types(columns)
         return rebatched(self._pieces(columns, rows, start), rows)
+
+    def check_types(self, columns: Sequence[str]) -> None:
+        """Refuse files without these columns, or where they hold what they must not."""
+        for file in self.files:
+            missing = [name for name in columns if name not in file.columns]
+            if missing:
+                msg = f"{file.name} has no column {shown(missing[0])!r}, which {self.files[0].name} has; "
+                raise InvalidFile(msg + f"it has {listed(file.columns)}. Files of one folder must go together.")
+            file.check_types(columns)
 
     def _pieces(self, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:
         """Yield the rows from `start` on, file by file."""

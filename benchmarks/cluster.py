@@ -1,0 +1,208 @@
+"""A cluster next to one process, on the same rows: overhead, throughput against workers, shards, and a model of cost.
+
+Ray runs on this machine only, so what is measured is the cost of Ray and of our own way through it; the network between
+machines is not in it. Rounds alternate, so that a busy machine slows all alike. Writes to benchmarks/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import ray
+from sections import write_section
+
+import vicinal as vc
+from vicinal import distributed
+from vicinal.distributed.cluster import connected
+from vicinal.predicting import predict_file
+from vicinal.tables.opening import open_table
+from vicinal.tables.rows import Rows, recognized
+
+CLASSES, WIDTH, CALIBRATION, K = 100, 128, 2_000, 100
+FILES = 16
+NODES = (1, 10, 100, 1_000)
+CORES, DISK = 16, 1e9
+"""Of a node in the model: cores, and bytes a second from storage."""
+
+
+def made(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return logits, representations and labels: clusters in the representations, the right logit raised."""
+    centers = np.random.default_rng(0).normal(size=(CLASSES, WIDTH)).astype(np.float32)
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, CLASSES, n)
+    near = centers[labels] + 1.2 * rng.standard_normal((n, WIDTH), np.float32)
+    logits = rng.standard_normal((n, CLASSES), np.float32)
+    logits[np.arange(n), labels] += 3
+    return logits, near, labels
+
+
+def lists(table: np.ndarray) -> pa.Array:
+    """Return rows as Arrow keeps them."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(table.reshape(-1)), table.shape[1])
+
+
+def write(folder: Path, n: int, files: int) -> Rows:
+    """Write rows with labels to a folder of files."""
+    folder.mkdir()
+    for file in range(files):
+        logits, near, labels = made(n // files, file + 1)
+        columns = {"logits": lists(logits), "representations": lists(near), "labels": pa.array(labels)}
+        pq.write_table(pa.table(columns), folder / f"{file:03d}.parquet", compression="none")
+    return recognized(open_table([str(folder)]))
+
+
+def saved(folder: Path) -> vc.SetPredictor:
+    """Calibrate and save a predictor."""
+    logits, near, labels = made(CALIBRATION, 0)
+    parts = {"localizer": vc.Exponential(K, 8.0), "nonconformity": vc.NeverEmpty(vc.RAPS(0.01, 5))}
+    found = vc.calibrate(vc.ModelOutputs.from_logits(logits, near), labels, 0.9, **parts)
+    found.save(folder / "model.vicinal")
+    return found
+
+
+def timed(call: Callable[..., object], *given: Any, **named: Any) -> float:
+    """Return the seconds of a call."""
+    started = time.perf_counter()
+    call(*given, **named)
+    return time.perf_counter() - started
+
+
+def on_ray(folder: Path, rows: Rows, workers: int, partition: int) -> tuple[float, float]:
+    """Return the seconds of a job with the start of Ray, and without."""
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    started = time.perf_counter()
+    with connected(None):
+        up = time.perf_counter()
+        distributed.predict_partitions(folder / "model.vicinal", rows, out, workers=workers, partition_rows=partition)
+        done = time.perf_counter()
+    return done - started, done - up
+
+
+def prediction(folder: Path, n: int, rounds: int) -> tuple[list[str], float, float]:
+    """Measure files on one process and on workers; return lines, rows a second of one worker, and fixed seconds."""
+    rows, predictor = write(folder / "rows", n, FILES), saved(folder)
+    partition, cores = n // FILES, os.cpu_count() or 1
+    small = recognized(open_table([str(folder / "rows" / "000.parquet")]))
+    predict_file(predictor, small, folder / "warm.parquet")
+    kinds = list(range(1, cores + 1))
+    times: dict[str, list[float]] = {"local": [], "small": []}
+    for _ in range(rounds):
+        times["local"].append(timed(predict_file, predictor, rows, folder / "local.parquet"))
+        for workers in kinds:
+            whole, job = on_ray(folder, rows, workers, partition)
+            times.setdefault(f"whole {workers}", []).append(whole)
+            times.setdefault(f"job {workers}", []).append(job)
+        times["small"].append(on_ray(folder, small, 1, partition)[1])
+    same = pq.read_table(folder / "out").num_rows == small.table.n_rows
+    assert same
+    found = {name: statistics.median(seconds) for name, seconds in times.items()}
+    lines = ["", f"| {n:,} rows, {CLASSES} classes, {WIDTH} dimensions | seconds | rows a second | to one process |"]
+    lines += [
+        "|---|---|---|---|",
+        f"| one process, {cores} threads | {found['local']:.1f} | {n / found['local']:,.0f} | |",
+    ]
+    for workers in kinds:
+        name = f"Ray, {workers} worker{'s' if workers > 1 else ''} of one CPU"
+        whole, job = found[f"whole {workers}"], found[f"job {workers}"]
+        lines += [f"| {name}, with the start of Ray | {whole:.1f} | {n / whole:,.0f} | {whole / found['local']:.2f} |"]
+        lines += [f"| {name}, Ray running | {job:.1f} | {n / job:,.0f} | {job / found['local']:.2f} |"]
+    rate = (n - n // FILES) / (found["job 1"] - found["small"])
+    fixed = found["small"] - (n // FILES) / rate
+    return lines, rate, fixed
+
+
+def row_bytes() -> int:
+    """Return the bytes of a row as it is read."""
+    return 4 * (CLASSES + WIDTH) + 8
+
+
+def model(rate: float, fixed: float, cores: int, nodes: int, rows: float, partition: int) -> float:
+    """Return the seconds a job takes: what is fixed, what is divided, and the last partition, which is not."""
+    workers = cores * nodes
+    work = rows / (workers * rate)
+    reading = rows * row_bytes() / (nodes * DISK)
+    last = partition / rate if rows > workers * partition else 0.0
+    return fixed + max(work, reading) + last / 2
+
+
+def sharded(folder: Path, n: int, rounds: int) -> list[str]:
+    """Measure calibration and prediction on shards next to one process."""
+    rows = write(folder / "calibration", n, 4)
+    outputs, labels = rows_of(rows)
+    logits, near, _ = made(2_000, 99)
+    test = vc.ModelOutputs.from_logits(logits, near)
+    parts = {"localizer": vc.Exponential(K, 8.0), "nonconformity": vc.LAC()}
+    lines = ["", f"| {n:,} calibration rows | calibrate, s | 2,000 rows predicted, s | the same thresholds |"]
+    lines += ["|---|---|---|---|"]
+    with connected(None):
+        for method in (vc.Exact(), vc.SplitReference(0.5)):
+            name = type(method).__name__
+            local = vc.calibrate(outputs, labels, 0.9, method=method, **parts)
+            expected = local.predict(test)
+            whole = [timed(vc.calibrate, outputs, labels, 0.9, method=method, **parts) for _ in range(rounds)]
+            asked = [timed(local.predict, test) for _ in range(rounds)]
+            lines += [f"| {name}, one process | {statistics.median(whole):.1f} | {statistics.median(asked):.2f} | |"]
+            for shards in (1, 2, 4):
+                times, predicted = [], []
+                for _ in range(rounds):
+                    shutil.rmtree(folder / "shards", ignore_errors=True)
+                    started = time.perf_counter()
+                    found = distributed.calibrate(
+                        folder / "calibration", folder / "shards", 0.9, method=method, shards=shards, **parts
+                    )
+                    times.append(time.perf_counter() - started)
+                    found.predict(test)
+                    predicted.append(timed(found.predict, test))
+                same = np.array_equal(found.predict(test).thresholds, expected.thresholds)
+                lines += [
+                    f"| {name}, {shards} shard{'s' if shards > 1 else ''} | {statistics.median(times):.1f} "
+                    f"| {statistics.median(predicted):.2f} | {'yes' if same else 'NO'} |"
+                ]
+    return lines
+
+
+def rows_of(rows: Rows) -> tuple[vc.ModelOutputs, np.ndarray]:
+    """Return all rows of a folder, with their labels."""
+    return recognized(rows.table, truth=True).whole()  # type: ignore[return-value]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=800_000)
+    parser.add_argument("--calibration", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        lines, rate, fixed = prediction(folder, given.rows, given.rounds)
+        lines = [
+            "",
+            f"Sets (NeverEmpty RAPS) by Exact, k = {K}, {CALIBRATION:,} calibration rows; medians of "
+            f"{given.rounds} rounds that alternate. Ray on this machine alone.",
+            *lines,
+            "",
+            f"The model of cost: {fixed:.1f} s before the first row, then {rate:,.0f} rows a second and CPU. "
+            f"For 10^9 such rows ({row_bytes():,} bytes each) on nodes of {CORES} cores that read 1 GB a second:",
+            "",
+            "| nodes | model, hours |",
+            "|---|---|",
+            *(f"| {nodes:,} | {model(rate, fixed, CORES, nodes, 1e9, 2**18) / 3600:.3g} |" for nodes in NODES),
+            *sharded(folder, given.calibration, given.rounds),
+        ]
+    write_section(f"On a cluster (ray {ray.__version__})", "see each line for", lines, "make bench-cluster")
+
+
+if __name__ == "__main__":
+    main()
