@@ -12,6 +12,7 @@ from vicinal._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from vicinal import datasets as datasets
+    from vicinal import distributed as distributed
     from vicinal import errors as errors
     from vicinal import reporting as reporting
     from vicinal import torch as torch
@@ -192,8 +193,8 @@ __all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604  a tested list
 
 
 def __getattr__(name: str) -> object:
-    if name == "torch":  # not in __all__: `from vicinal import *` must work without torch
-        return import_module("vicinal.torch")
+    if name in ("torch", "distributed"):  # not in __all__: `from vicinal import *` must work without torch and ray
+        return import_module(f"vicinal.{name}")
     if name in _HOMES:
         value: object = getattr(import_module(f"vicinal.{_HOMES[name]}"), name)
     elif name in _MODULES:

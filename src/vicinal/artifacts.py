@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from vicinal.calibration import Calibration, Method
-from vicinal.codec.artifact import SHARDED, ArtifactInfo, Document
+from vicinal.codec.artifact import HEAD, SHARDED, ArtifactInfo, Document
 from vicinal.codec.artifact import load as load_document
 from vicinal.codec.artifact import save as save_document
 from vicinal.codec.parts import fits
@@ -59,12 +59,12 @@ def open_predictor(
     path: str | Path, *, progress: bool = False
 ) -> tuple[ArtifactInfo, SetPredictor | IntervalPredictor]:
     """Return what a file says of itself, and the predictor in it."""
-    info, document = load_document(path)
+    info, document = load_document(_file(path))
     if document.kind == "tuning":
         msg = f"{path} holds a report of tuning, not a predictor: calibrate with it first."
         raise UnsupportedArtifact(msg)
     if document.kind in SHARDED:
-        msg = f"{path} is the head of a predictor in shards: give its folder to vicinal.distributed.load."
+        msg = f"{path} is a predictor in shards: use vicinal.distributed.load, or predict with --engine ray."
         raise UnsupportedArtifact(msg)
     return info, _rightly(path, lambda: _predictor(document, progress=progress))
 
@@ -96,10 +96,16 @@ def open_tuning(path: str | Path) -> tuple[ArtifactInfo, TuningReport]:
 
 def inspect(path: str | Path) -> ArtifactInfo:
     """Return what a saved file says of itself: parts, promise, size, fingerprints; `str` prints it."""
-    info, document = load_document(path)
+    info, document = load_document(_file(path))
     if document.kind != "tuning" and document.kind not in SHARDED:
         _rightly(path, lambda: _predictor(document, anew=False))
     return info
+
+
+def _file(path: str | Path) -> str | Path:
+    """Return the file to read: of a predictor in shards, which is a folder, its head."""
+    head = Path(path).expanduser() / HEAD
+    return head if head.is_file() else path
 
 
 def _rightly(

@@ -45,6 +45,9 @@ FORMAT = 1
 SHARDED = {"sharded sets": "sets", "sharded intervals": "intervals"}
 """Kinds of files that are the head of a predictor whose rows lie in shards beside them."""
 
+HEAD = "head.vicinal"
+"""What the head is called in its folder."""
+
 KINDS = ("sets", "intervals", "tuning", *SHARDED)
 """What a file can hold: a predictor of either kind, a report of tuning, or the head of a predictor in shards."""
 

@@ -32,7 +32,7 @@ from vicinal.calibrating import (
     set_aside,
 )
 from vicinal.calibration import Exact, Method
-from vicinal.codec.artifact import SHARDED, Document
+from vicinal.codec.artifact import HEAD, SHARDED, Document
 from vicinal.codec.artifact import save as save_document
 from vicinal.codec.parts import Writer
 from vicinal.distributed.asking import tied_scores
@@ -42,8 +42,8 @@ from vicinal.distributed.pool import PATIENCE
 from vicinal.distributed.ranking import Spread, spread
 from vicinal.distributed.serving import Build, ShardFacts, started
 from vicinal.distributed.sharded import Facts, ShardedCalibration
-from vicinal.distributed.stored import HEAD, read_head, shard_path
-from vicinal.errors import CannotWrite, Incompatible, InvalidFile, TooFewRows, WorkersLost
+from vicinal.distributed.stored import SHARD, read_head, shard_path
+from vicinal.errors import CannotWrite, CorruptArtifact, Incompatible, InvalidFile, TooFewRows, WorkersLost
 from vicinal.kept import Kept
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
@@ -63,7 +63,7 @@ from vicinal.tuning.space import EVERYONE
 with needs("ray", "ray"):
     import ray.data
 
-ROWS = "_rows"
+ROWS = ".rows-of-the-dataset"
 """Where the rows of a dataset are put while they are calibrated on."""
 
 SAMPLE = 64
@@ -136,7 +136,8 @@ def writable_folder(folder: str | Path) -> Path:
         raise CannotWrite(msg)
     writable(path / HEAD)
     others = [one.name for one in path.iterdir()] if path.exists() else []
-    other = next((name for name in others if not name.startswith(("shard-", ".shard-", HEAD, ROWS))), None)
+    ours = (HEAD, f".{HEAD}.part", ROWS)
+    other = next((name for name in others if name not in ours and not SHARD.fullmatch(name)), None)
     if other is not None:
         msg = f"cannot write to {folder}: {other} is in it, and no shard. Name a new folder."
         raise CannotWrite(msg)
@@ -230,6 +231,8 @@ def _calibrated(
     actors = started(home, builds, cpus, patience)
     facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
     _check_alike(facts, how)
+    if not all(one.ready for one in facts):
+        (home / HEAD).unlink(missing_ok=True)  # a head is of shards that are all there
     n_reference, width = sum(one.n_reference for one in facts), max(one.width for one in facts)
     rule = how.rule(plan.parts.localizer, n_reference)
     how.promise.order(coverage, sum(one.n_ranked for one in facts))  # refuses too few before hours of work
@@ -253,6 +256,9 @@ def _calibrated(
     arrays = {"rows": [one.n_reference for one in facts], "ranked": ranked, "empty": empty, "width": [width]}
     arrays["tied"] = [together.tied]
     _write_head(home, found, {name: np.array(column, np.int64) for name, column in arrays.items()})
+    for path in home.iterdir():  # of an earlier calibration with more shards, or of attempts that died
+        if SHARD.fullmatch(path.name) and path not in [shard_path(home, number) for number in range(count)]:
+            path.unlink()
     return found
 
 
@@ -356,6 +362,10 @@ def load(folder: str | Path, *, cpus: float = 1, patience: float = PATIENCE) -> 
     how = spread(method)
     actors = started(home, [None] * count, cpus, patience)
     facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
+    said = [list(map(int, arrays.counts(name, count, most=2**62))) for name in ("rows", "ranked", "empty")]
+    if said != [[one.n_reference for one in facts], [one.n_ranked for one in facts], [one.empty for one in facts]]:
+        msg = f"{folder} is damaged: its shards are not those that its head was written for. Calibrate again."
+        raise CorruptArtifact(msg)
     n_reference, ranked = sum(one.n_reference for one in facts), sum(one.n_ranked for one in facts)
     rule = how.rule(document.parts["localizer"], n_reference)
     known = [int(arrays.counts(name, 1, most=2**62)[0]) for name in ("width", "tied")]

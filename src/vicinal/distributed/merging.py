@@ -71,8 +71,6 @@ class Near:
 
 def merged(answers: Sequence[Near]) -> Near:
     """Return what all shards say, each query's rows in order of (score, number)."""
-    if len(answers) == 1:
-        return answers[0]
     query = np.concatenate([np.repeat(np.arange(len(one)), one.lengths) for one in answers])
     columns = {
         name: np.concatenate([getattr(one, name) for one in answers])
@@ -85,8 +83,6 @@ def merged(answers: Sequence[Near]) -> Near:
 
 def merged_moved(answers: Sequence[Moved]) -> Moved:
     """Return the rows of all shards that queries come near."""
-    if len(answers) == 1:
-        return answers[0]
     query = np.concatenate([np.repeat(np.arange(len(one.starts) - 1), np.diff(one.starts)) for one in answers])
     order = np.argsort(query, kind="stable")
     columns = [np.concatenate([getattr(one, name) for one in answers])[order] for name in Moved._fields[1:]]

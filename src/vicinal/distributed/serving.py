@@ -27,9 +27,9 @@ from vicinal.distributed.pool import LOOK, PATIENCE, told_error
 from vicinal.distributed.ranking import Spread, neighborhoods_of
 from vicinal.distributed.shard import Shard
 from vicinal.distributed.stored import ShardNote, read_shard, shard_path, write_shard
-from vicinal.errors import Incompatible, WorkersLost
+from vicinal.errors import Incompatible, VicinalError, WorkersLost
 from vicinal.kernels.ranks import Rule
-from vicinal.outputs import ModelOutputs
+from vicinal.outputs import ModelOutputs, check_distinct_ids
 from vicinal.predicting.job import chunk_rows
 
 with needs("ray", "ray"):
@@ -54,7 +54,9 @@ class Build:
 
     def divided(self) -> tuple[Shard, ScoredRows]:
         """Read and score the rows; return those that can be neighbors, and those to be ranked."""
-        found = [some for piece in self.pieces for some in self._scored(piece)]
+        ids: list[Any] = []
+        found = [some for piece in self.pieces for some in self._scored(piece, ids)]
+        check_distinct_ids(np.concatenate(ids) if ids else None)
         rows = ScoredRows(
             np.concatenate([some.representations[:] for some in found]),
             np.concatenate([some.scores for some in found]),
@@ -63,11 +65,12 @@ class Build:
         )
         return self.how.divided(rows, self.apart)
 
-    def _scored(self, piece: Partition) -> list[ScoredRows]:
+    def _scored(self, piece: Partition, ids: list[Any]) -> list[ScoredRows]:
         begun = self.pieces[0].first
 
         def work(first: int, outputs: ModelOutputs, targets: Any) -> ScoredRows:
             check_parts_apart(outputs, self.parts)
+            ids.extend([] if outputs.row_ids is None else [outputs.row_ids])
             scored = scored_with(self.parts, outputs, targets)
             numbers = piece.first - piece.start + first + np.arange(len(outputs))
             taken = ScoredRows(scored.representations[:], scored.scores, scored.targets, numbers)
@@ -115,7 +118,12 @@ class Serving:
         path = shard_path(self.folder, self.number)
         if self.build is not None and not path.exists():
             return False
-        shard, note = read_shard(path)
+        try:
+            shard, note = read_shard(path)
+        except VicinalError:
+            if self.build is None:
+                raise
+            return False  # it is made again
         if self.build is not None and note.job != self.build.job:
             return False
         own = _arithmetic(shard)
@@ -156,12 +164,17 @@ class Serving:
 
     def answer(self, question: str, *arguments: Any) -> Any:
         """Answer a question about the rows."""
-        return getattr(self._held(), question)(*arguments)
+        return getattr(self._held(), question)(*map(writable, arguments))
 
     @ray.method(concurrency_group="word")
     def progress(self) -> int:
         """Return how many rows are ranked."""
         return self.done
+
+
+def writable(argument: Any) -> Any:
+    """Return an array that may be written to; kernels are not compiled for those that may not."""
+    return argument.copy() if isinstance(argument, np.ndarray) and not argument.flags.writeable else argument
 
 
 def _arithmetic(shard: Shard) -> str:

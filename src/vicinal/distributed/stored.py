@@ -9,6 +9,7 @@ Files are of the container that saved predictors use, with their checksums; the 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from vicinal._files import replacing
 from vicinal.calibration.exact import LENGTHS, SUMS
 from vicinal.calibration.plugged import restored_pairs
 from vicinal.calibration.reference import ReferenceRows
-from vicinal.codec.artifact import SHARDED, ArtifactInfo, Document
+from vicinal.codec.artifact import HEAD, SHARDED, ArtifactInfo, Document
 from vicinal.codec.artifact import load as load_document
 from vicinal.codec.container import Column, read, write
 from vicinal.distributed.shard import Shard
@@ -30,7 +31,8 @@ from vicinal.kernels.exact import Joined
 from vicinal.neighbors import Reference
 from vicinal.tables.files import one_line, strict_json
 
-HEAD = "head.vicinal"
+SHARD = re.compile(r"shard-[0-9]{5}\.vicinal|\.shard-[0-9]{5}\.vicinal(\.[0-9]+)?\.part")
+"""Names of a shard, and of one that was being written."""
 
 
 @dataclass(frozen=True)
