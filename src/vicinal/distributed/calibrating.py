@@ -8,13 +8,13 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Bools, Ints, whole_number
+from vicinal._arrays import Ints, whole_number
 from vicinal._extras import needs
 from vicinal._files import held, writable, writing
 from vicinal._progress import counter
@@ -23,13 +23,6 @@ from vicinal.artifacts import assembled_from
 from vicinal.calibrating import (
     Parts,
     assembled,
-    check_parts,
-    check_parts_apart,
-    chosen_parts,
-    completed,
-    not_chosen,
-    rows_aside,
-    set_aside,
 )
 from vicinal.calibration import Exact, Method
 from vicinal.codec.artifact import HEAD, SHARDED, Document
@@ -38,49 +31,27 @@ from vicinal.codec.parts import Writer
 from vicinal.distributed.asking import tied_scores
 from vicinal.distributed.cluster import cluster_cpus
 from vicinal.distributed.partitions import Reading, cut_evenly
+from vicinal.distributed.planning import ROWS, Plan, calibration_rows, planned_on
 from vicinal.distributed.pool import PATIENCE
 from vicinal.distributed.ranking import Spread, spread
 from vicinal.distributed.serving import Build, ShardFacts, started
 from vicinal.distributed.sharded import Facts, ShardedCalibration
 from vicinal.distributed.stored import SHARD, read_head, shard_path
-from vicinal.errors import CannotWrite, CorruptArtifact, Incompatible, InvalidFile, TooFewRows, WorkersLost
+from vicinal.errors import CannotWrite, CorruptArtifact, Incompatible, WorkersLost
 from vicinal.kept import Kept
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
-from vicinal.neighbors import ExactSearch
-from vicinal.outputs import ModelOutputs, stacked
+from vicinal.outputs import ModelOutputs
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.probabilities import ProbabilityModel
 from vicinal.quantiles import Coverage, exact_coverage, written_coverage
 from vicinal.scores import Score
-from vicinal.tables.opening import open_table
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable
-from vicinal.tables.rows import Rows, recognized
-from vicinal.tuning import TuningReport
-from vicinal.tuning.space import EVERYONE
+from vicinal.tables.rows import Rows
 
 with needs("ray", "ray"):
     import ray.data
-
-ROWS = ".rows-of-the-dataset"
-"""Where the rows of a dataset are put while they are calibrated on."""
-
-SAMPLE = 64
-"""Rows that are looked at to see whether the parts fit them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What is calibrated, on which rows, before any shard is there."""
-
-    parts: Parts
-    method: Method
-    sample: ModelOutputs
-    counted: Bools | None  # rows that calibrate; None: all
-    n: int  # how many do
-    tuning: TuningReport | None
-    remark: str
 
 
 def calibrate(
@@ -118,14 +89,15 @@ def calibrate(
         writing(folder),
         held(home, lambda: _opened(home), f"cannot write {folder}: another process calibrates to it."),
     ):
-        known = _rows(rows, home, names)
-        plan = _planned(known, coverage, given, chosen, progress=progress)
+        known = calibration_rows(rows, home, names)
+        plan = planned_on(known, coverage, given, chosen, progress=progress)
         how.check(plan.n)
         count = _shard_count(shards, cpus, plan.n)
-        found = _calibrated(known, plan, how, home, coverage, count, cpus, patience, progress=progress)
-        with suppress(FileNotFoundError):
-            shutil.rmtree(home / ROWS)
-        return found
+        try:
+            return _calibrated(known, plan, how, home, coverage, count, cpus, patience, progress=progress)
+        finally:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(home / ROWS)
 
 
 def writable_folder(folder: str | Path) -> Path:
@@ -146,67 +118,6 @@ def writable_folder(folder: str | Path) -> Path:
 
 def _opened(home: Path) -> int:
     return os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def _rows(rows: Any, home: Path, names: Mapping[str, str] | None) -> Rows:
-    """Return the rows as files that shards can read: those of a dataset are written first."""
-    source = rows
-    if isinstance(rows, ray.data.Dataset):
-        source = home / ROWS
-        if source.exists():
-            shutil.rmtree(source)
-        rows.write_parquet(str(source))
-    if not isinstance(source, (str, Path)):
-        msg = f"rows must be a Parquet file, a folder of them, or a Ray dataset; got {type(rows).__name__}."
-        raise Incompatible(msg)
-    found = recognized(open_table([str(source)]), truth=True, names=names)
-    if not isinstance(found.table, (ParquetTable, PartitionedTable)):
-        msg = f"a cluster reads Parquet, one file or a folder of them; got {found.table.name}."
-        raise InvalidFile(msg)
-    found.table.check_types([*found.columns.values(), str(found.truth)])
-    return found
-
-
-def _planned(rows: Rows, coverage: Coverage, parts: Parts, method: Method, *, progress: bool) -> Plan:
-    """Check the parts against some rows; choose what is None on rows set aside, few enough for one machine."""
-    n = rows.table.n_rows or 0
-    if n == 0:
-        msg = "calibration needs at least one row; got none."
-        raise TooFewRows(msg, rows=0, needed=1)
-    sample = next(iter(rows.each(lambda _, outputs, __: outputs, SAMPLE)))
-    check_parts(sample, parts, method)
-    method.check_search(ExactSearch())
-    if parts.localizer is not None or not method.local:
-        return Plan(completed(parts, sample, method), method, sample, None, n, None, "")
-    method.check_rows_may_be_set_aside()
-    aside, kept = rows_aside(n, coverage)
-    if len(aside) == 0:
-        everyone = replace(parts, localizer=EVERYONE)
-        return Plan(completed(everyone, sample, method), method, sample, None, n, None, not_chosen(coverage))
-    outputs, targets = _taken(rows, aside)
-    check_parts_apart(outputs, parts)
-    report = chosen_parts(outputs, targets, coverage, parts, ExactSearch(), progress=progress)
-    counted = np.ones(n, np.bool_)
-    counted[aside] = False
-    whole = completed(Parts(**report.settings), sample, method)
-    return Plan(whole, method, sample, counted, len(kept), report, set_aside(len(aside), n))
-
-
-def _taken(rows: Rows, numbers: Ints) -> tuple[ModelOutputs, Any]:
-    """Return some rows, in the order of their numbers as given: read in order, and put in theirs."""
-    wanted = np.sort(numbers)
-    found: list[tuple[ModelOutputs, Any]] = []
-
-    def work(first: int, outputs: ModelOutputs, targets: Any) -> None:
-        here = wanted[(wanted >= first) & (wanted < first + len(outputs))] - first
-        if len(here):
-            found.append((outputs[here], targets[here]))
-
-    for _ in rows.each(work, 2**14):
-        pass
-    back = np.argsort(np.argsort(numbers, kind="stable"), kind="stable")
-    outputs = stacked([one for one, _ in found])
-    return outputs[back], np.concatenate([targets for _, targets in found])[back]
 
 
 def _shard_count(shards: int | None, cpus: float, n: int) -> int:

@@ -78,7 +78,7 @@ def merged(answers: Sequence[Near]) -> Near:
     }
     order = np.lexsort((columns["numbers"], columns["scores"], query))
     lengths = np.sum([one.lengths for one in answers], axis=0)
-    return Near(_starts(lengths), **{name: column[order] for name, column in columns.items()})
+    return Near(starts_of(lengths), **{name: column[order] for name, column in columns.items()})
 
 
 def merged_moved(answers: Sequence[Moved]) -> Moved:
@@ -86,7 +86,7 @@ def merged_moved(answers: Sequence[Moved]) -> Moved:
     query = np.concatenate([np.repeat(np.arange(len(one.starts) - 1), np.diff(one.starts)) for one in answers])
     order = np.argsort(query, kind="stable")
     columns = [np.concatenate([getattr(one, name) for one in answers])[order] for name in Moved._fields[1:]]
-    return Moved(_starts(np.sum([np.diff(one.starts) for one in answers], axis=0)), *columns)
+    return Moved(starts_of(np.sum([np.diff(one.starts) for one in answers], axis=0)), *columns)
 
 
 def with_everyone(near: Near, everyone: Near, own: Ints) -> Near:
@@ -101,8 +101,9 @@ def with_everyone(near: Near, everyone: Near, own: Ints) -> Near:
         kept = one.numbers != own[query] if alone else slice(None)
         pieces.append([getattr(one, name)[kept] for name in names])
     lengths = np.array([len(piece[0]) for piece in pieces])
-    return Near(_starts(lengths), *(np.concatenate(column) for column in zip(*pieces, strict=True)))
+    return Near(starts_of(lengths), *(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 
-def _starts(lengths: Ints) -> Ints:
+def starts_of(lengths: Ints) -> Ints:
+    """Return where each query's list begins, and where the last ends."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -11,7 +11,7 @@ from vicinal._arrays import Floats, Ints, Reals
 from vicinal._threads import over_chunks
 from vicinal.calibration.exact import coded, keyed
 from vicinal.calibration.reference import ReferenceRows
-from vicinal.distributed.merging import Near
+from vicinal.distributed.merging import FAR, Near, starts_of
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.exact import CODE_BITS, Joined
 from vicinal.kernels.ranks import Rule
@@ -65,7 +65,7 @@ class Shard:
         ExactSearch().over_rows(self.reference.rows, rule, queries, work)
         found = [pieces[start] for start in sorted(pieces)]
         counts, who, squared = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
-        near = Near(_starts(counts), *self._listed(who, squared))
+        near = Near(starts_of(counts), *self._listed(who, squared))
         return near, self._moved(self.joined, [piece[3] for piece in found]) if self.joined and joining else None
 
     def _pieces(
@@ -89,7 +89,7 @@ class Shard:
     def _moved(self, joined: Joined, pieces: list[tuple[Any, ...]]) -> Moved:
         counts, who, if_below, if_above = (np.concatenate(column) for column in zip(*pieces, strict=True))
         before = joined.keys[who] >> CODE_BITS
-        return Moved(_starts(counts), self.reference.scores[who], before, if_below, if_above)
+        return Moved(starts_of(counts), self.reference.scores[who], before, if_below, if_above)
 
     def _places(self, own: Ints) -> Ints:
         """Return where rows with these numbers stand among the rows of this shard, -1 where they do not."""
@@ -136,7 +136,7 @@ class Shard:
     def everyone(self) -> Near:
         """Return all rows as the neighbors of one query, far away."""
         n = self.reference.rows.n
-        return Near(np.array([0, n]), *self._listed(np.arange(n), np.full(n, np.finfo(np.float64).max)))
+        return Near(np.array([0, n]), *self._listed(np.arange(n), np.full(n, FAR)))
 
 
 def distinct_pairs(ranks: Ints, values: Floats, counts: Ints) -> tuple[Ints, Floats, Ints]:
@@ -160,7 +160,3 @@ def _flat(counts: Ints, *tables: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the entries of tables that count, one row after another."""
     listed = np.arange(tables[0].shape[1]) < counts[:, None]
     return counts, *(table[listed] for table in tables)
-
-
-def _starts(counts: Ints) -> Ints:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
