@@ -53,6 +53,10 @@ def test_even_cuts_cover_every_row_once(tmp_path_factory, count):
     assert max(sum(piece.rows for piece in run) for run in runs) - 37 // count <= 1
 
 
+def rows_of(folder):
+    return recognized(open_table([str(folder)]))
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("job")
@@ -68,7 +72,7 @@ def test_partitions_together_are_the_local_file(job, wanted, tmp_path):
     partitions = planned(rows.table, 100)
     assert len(partitions) > 4
     for partition in partitions[::-1]:
-        answer_partition(predictor, Reading({}), partition, tmp_path / "out", wanted, {})
+        answer_partition(predictor, Reading.of(rows_of(folder / "rows")), partition, tmp_path / "out", wanted, {})
     assert finished(tmp_path / "out", partitions, {}) == set(range(len(partitions)))
     assert pq.read_table(tmp_path / "out").equals(pq.read_table(tmp_path / "local.parquet"))
 
@@ -144,11 +148,35 @@ def test_a_partition_that_is_not_whole_is_done_again(job, tmp_path):
     folder, predictor = job
     partitions = planned(open_table([str(folder / "rows")]), 100)
     for partition in partitions[:3]:
-        answer_partition(predictor, Reading({}), partition, tmp_path, Wanted(), {})
+        answer_partition(predictor, Reading.of(rows_of(folder / "rows")), partition, tmp_path, Wanted(), {})
     (tmp_path / partitions[1].name).write_bytes((tmp_path / partitions[1].name).read_bytes()[:-40])
     pq.write_table(pa.table({"row_id": [1]}), tmp_path / partitions[2].name)
-    answer_partition(predictor, Reading({}), replace(partitions[3], changed=1), tmp_path, Wanted(), {})
+    answer_partition(
+        predictor, Reading.of(rows_of(folder / "rows")), replace(partitions[3], changed=1), tmp_path, Wanted(), {}
+    )
     (tmp_path / "part-000099.parquet").write_bytes((tmp_path / partitions[0].name).read_bytes())
     assert finished(tmp_path, partitions, {}) == {0}
     assert [path.name for path in tmp_path.iterdir()] == [partitions[0].name]
     assert finished(tmp_path, partitions, {"model": "another"}) == set()
+
+
+def test_a_file_that_shrank_is_not_a_finished_partition(job, tmp_path):
+    folder, predictor = job
+    partition = planned(open_table([str(folder / "rows")]), 1000)[0]
+    longer = replace(partition, stop=partition.stop + 50)
+    with pytest.raises(InvalidFile, match="has changed since the job began"):
+        answer_partition(predictor, Reading.of(rows_of(folder / "rows")), longer, tmp_path, Wanted(), {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_linked_folders_are_part_of_a_table_and_loops_are_not(tmp_path):
+    write_rows(tmp_path / "far", 30, 1)
+    write_rows(tmp_path / "rows", 40, 2)
+    (tmp_path / "rows" / "more").symlink_to(tmp_path / "far")
+    (tmp_path / "far" / "back").symlink_to(tmp_path / "rows")
+    assert open_table([str(tmp_path / "rows")]).n_rows == 70
+    with output_folder(tmp_path / "out", {"model": "a"}) as folder:
+        (folder / "part-000000.parquet").write_bytes(b"kept")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with output_folder(tmp_path / "link", {"model": "a"}) as folder:
+        assert (folder / "part-000000.parquet").exists()

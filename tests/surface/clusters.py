@@ -75,12 +75,24 @@ def saved_predictor(path, n=300, **parts):
 
 def signal_one(cluster, name, what=signal.SIGKILL):
     """Send a signal to one process of the cluster that works as an actor of this name; return its number, or None."""
-    for node in cluster.list_all_nodes():
-        for process in _of_node(node):
-            if process.cmdline() and process.cmdline()[0].startswith(f"ray::{name}"):
-                os.kill(process.pid, what)
-                return process.pid
-    return None
+    found = working(cluster, name)[:1]
+    for pid in found:
+        os.kill(pid, what)
+    return found[0] if found else None
+
+
+def signal_all(cluster, name, what=signal.SIGKILL):
+    """Send a signal to all processes of the cluster that work as actors of this name; return their numbers."""
+    found = working(cluster, name)
+    for pid in found:
+        os.kill(pid, what)
+    return found
+
+
+def working(cluster, name):
+    """Return the numbers of the processes of the cluster that work as actors of this name."""
+    found = [process for node in cluster.list_all_nodes() for process in _of_node(node)]
+    return [process.pid for process in found if (process.cmdline() or [""])[0].startswith(f"ray::{name}")]
 
 
 def _of_node(node):

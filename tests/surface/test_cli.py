@@ -276,7 +276,9 @@ def test_files_that_are_wrong_are_one_line(folder, tmp_path):
     (tmp_path / "cut.vicinal").write_bytes(model.read_bytes()[:-10])
     for name in ("empty.npz", "no.npz", "no.parquet", "no.jsonl", "gone.npz", "gone.csv"):
         assert name in refused("predict", model, tmp_path / name)
-    assert "folder" in refused("predict", model, tmp_path)
+    (tmp_path / "nothing").mkdir()
+    assert "folder" in refused("predict", model, tmp_path / "nothing")
+    assert "no.parquet" in refused("predict", model, tmp_path)
     assert "is damaged" in refused("predict", tmp_path / "cut.vicinal", test, code=3)
     assert "not a file that vicinal saved" in refused("predict", test, test, code=3)
     assert "is a directory" in refused("predict", tmp_path, test, code=3)

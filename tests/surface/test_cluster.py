@@ -19,7 +19,7 @@ import ray
 import ray.data
 
 import vicinal as vc
-from tests.surface.clusters import lists, made, nodes, saved_predictor, signal_one, write_rows
+from tests.surface.clusters import lists, made, nodes, saved_predictor, signal_all, signal_one, write_rows
 from tests.surface.test_cli import refused
 from vicinal import distributed
 from vicinal.errors import WorkersLost
@@ -178,6 +178,67 @@ def test_a_shard_that_never_comes_back_is_said(tmp_path):
         os.kill(stopped, signal.SIGKILL)
         assert len(found.predict(test)) == 10
     assert len(list((tmp_path / "shards").glob("shard-*.vicinal"))) == 2
+
+
+@pytest.mark.slow
+def test_shards_are_never_mixed_up(tmp_path):
+    write_rows(tmp_path / "rows", 400, 2, labels=True)
+    test = vc.ModelOutputs.from_logits(*made(50, 99)[:2])
+    parts = {"localizer": vc.Uniform(20), "shards": 2}
+    with nodes(2) as (cluster, _):
+        one = distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, nonconformity=vc.LAC(), **parts)
+        distributed.calibrate(tmp_path / "rows", tmp_path / "two", 0.9, nonconformity=vc.APS(), **parts)
+        expected = one.predict(test).thresholds
+        # The same again is only looked at; anything else is refused, and what is there stays.
+        before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "one").glob("shard-*")}
+        again = distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, nonconformity=vc.LAC(), **parts)
+        np.testing.assert_array_equal(again.predict(test).thresholds, expected)
+        assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "one").glob("shard-*")}
+        for change in ({"nonconformity": vc.APS()}, {"nonconformity": vc.LAC(), "localizer": vc.Uniform(21)}):
+            with pytest.raises(vc.CannotWrite, match="of other rows or other parts"):
+                distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, **{**parts, **change})
+        np.testing.assert_array_equal(distributed.load(tmp_path / "one").predict(test).thresholds, expected)
+        shutil.copytree(tmp_path / "one", tmp_path / "mixed")
+        shutil.copy(tmp_path / "two" / "shard-00001.vicinal", tmp_path / "mixed")
+        with pytest.raises(vc.CorruptArtifact, match="of another calibration"):
+            distributed.load(tmp_path / "mixed")
+        shutil.copy(tmp_path / "one" / "shard-00000.vicinal", tmp_path / "mixed" / "shard-00001.vicinal")
+        with pytest.raises(vc.CorruptArtifact, match="of another calibration"):
+            distributed.load(tmp_path / "mixed")
+        # A shard that was ready and does not find its file again has no ranks to answer with.
+        shutil.rmtree(tmp_path / "one")
+        assert len(signal_all(cluster, "Serving")) >= 4
+        with pytest.raises(WorkersLost, match="is gone or of another calibration"):
+            one.predict(test)
+
+
+@pytest.mark.slow
+def test_without_a_localizer_the_cluster_chooses_the_same(tmp_path):
+    outputs, labels = write_rows(tmp_path / "rows", 900, 2, labels=True)
+    test = vc.ModelOutputs.from_logits(*made(50, 99)[:2])
+    with nodes(2):
+        found = distributed.calibrate(tmp_path / "rows", tmp_path / "shards", 0.9, shards=2)
+        local = vc.calibrate(outputs, labels, 0.9)
+        np.testing.assert_array_equal(found.predict(test).thresholds, local.predict(test).thresholds)
+        assert found.guarantee.words == local.guarantee.words
+        given = pq.read_table(tmp_path / "rows")
+        tensors = {"logits": np.stack(given["logits"].to_numpy()), "labels": given["labels"].to_numpy()}
+        tensors["representations"] = np.stack(given["representations"].to_numpy())
+        dataset = ray.data.from_numpy(tensors["logits"]).zip(ray.data.from_numpy(tensors["representations"]))
+        dataset = dataset.rename_columns({"data": "logits", "data_1": "representations"})
+        answers = distributed.predict(dataset, local).take_all()
+        assert len(answers) == 900
+        with pytest.raises(vc.InvalidFile, match="'size' cannot be kept"):
+            distributed.predict(dataset, local, keep=["size"])
+        ids = given.append_column("row_ids", pa.array(np.arange(900) % 500))
+        (tmp_path / "twice").mkdir()
+        pq.write_table(ids, tmp_path / "twice" / "a.parquet")
+        with pytest.raises(vc.InvalidValue, match="row_ids must be distinct; 800 rows share theirs"):
+            distributed.calibrate(tmp_path / "twice", tmp_path / "no", 0.9, shards=2, localizer=vc.Uniform(5))
+        assert not (tmp_path / "no").exists()
+        method = vc.SplitReference(rows=(outputs, labels))
+        with pytest.raises(vc.Incompatible, match="has its reference rows in memory"):
+            distributed.calibrate(tmp_path / "rows", tmp_path / "no", 0.9, method=method, localizer=vc.Uniform(5))
 
 
 @pytest.mark.slow

@@ -19,7 +19,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
+SLOW = ("cluster.md",)
+"""Pages whose examples start a cluster."""
+
+
+def marked(page):
+    return pytest.param(page, marks=pytest.mark.slow if page.name in SLOW else (), id=page.name)
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if BLOCK.search(page.read_text())])
 def test_examples_print_what_is_written(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     request.addfinalizer(lambda: stopped(tmp_path / "service.pid"))

@@ -24,6 +24,9 @@ from vicinal.neighbors.everyone import everyones_ranks
 MOST_QUERIES, FIRST_QUERIES = 4096, 256
 """Queries that are asked about at a time, and at first, when it is not known how long the answers are."""
 
+ENTRY_BYTES = 96
+"""Of a listed row, as it comes, is sorted, and is put into a panel."""
+
 SHARE = 0.25
 """Of the memory there is, what the answers for a block of queries may take."""
 
@@ -89,20 +92,23 @@ class Neighborhoods:
 
         `own[q]` is the number of query q among the rows, which is left out, or -1.
         """
-        first, size = 0, min(FIRST_QUERIES, MOST_QUERIES)
+        first, size = 0, self._first_size()
         pending = self._ask(queries, own, first, size)
         while first < len(queries):
             answers, count = pending(), min(size, len(queries) - first)
             near = merged([answer[0] for answer in answers])
             moved = merged_moved([_none_moved(count) if answer[1] is None else answer[1] for answer in answers])
             entries = int(near.starts[-1]) + int(moved.starts[-1])
-            fitting = SHARE * working_bytes() * count / (96 * max(1, entries))
+            fitting = SHARE * working_bytes() * count / (ENTRY_BYTES * max(1, entries))
             begin, first, size = first, first + count, int(max(1, min(MOST_QUERIES, fitting, 4 * size)))
             pending = self._ask(queries, own, first, size)
-            if self.rule.radius2 >= 0 and self.rule.own_weight == 0 and not near.lengths.all():
-                near = with_everyone(near, self.everyone, own[begin:first])
             yield begin, near, moved
             self.tell(first)
+
+    def _first_size(self) -> int:
+        """Return how many queries are asked about before it is known how long the answers are."""
+        longest = self.rule.n_neighbors * self.shards.count or self.n
+        return int(max(1, min(FIRST_QUERIES, MOST_QUERIES, SHARE * working_bytes() / (ENTRY_BYTES * max(1, longest)))))
 
     def _ask(self, queries: Readable, own: Ints, first: int, size: int) -> Callable[[], list[Any]]:
         if first >= len(queries):
@@ -112,9 +118,13 @@ class Neighborhoods:
 
     def panels(self, queries: Readable, own: Ints) -> Iterator[tuple[int, Near, Moved]]:
         """Yield blocks of queries whose panel is not too large."""
+        stands_in = self.rule.radius2 >= 0 and self.rule.own_weight == 0
         for first, near, moved in self.blocks(queries, own):
-            for begin, some in near.blocks():
-                yield first + begin, some, some_moved(moved, begin, begin + len(some))
+            for begin, some in near.blocks(self.n if stands_in else 0):
+                last = begin + len(some)
+                alone = stands_in and not some.lengths.all()
+                whole = with_everyone(some, self.everyone, own[first + begin : first + last]) if alone else some
+                yield first + begin, whole, some_moved(moved, begin, last)
 
     def ranks(self, queries: Readable, scores: Floats, own: Ints) -> tuple[Ints, Bools]:
         """Return the rank of each row's own score among its neighbors, and whose ball was empty, (q,) each."""
@@ -175,15 +185,23 @@ def _none_moved(queries: int) -> Moved:
 
 def tied_scores(shards: Shards) -> int:
     """Return how many ranked rows share their score with another, from some scores of each shard at a time."""
-    begin, tied = -np.inf, 0
+    return tied(
+        lambda begin: shards.answers("distinct_scores", begin, SCORES), -np.inf, lambda last: np.nextafter(last, np.inf)
+    )
+
+
+def tied(pieces_from: Callable[[Any], list[Any]], begin: Any, after: Callable[[Any], Any]) -> int:
+    """Return how many of the numbers in all shards are there twice; `pieces_from` asks for those from one on."""
+    total = 0
     while True:
-        pieces = shards.answers("distinct_scores", begin, SCORES)
-        last = min([found[-1] for found, _, whole in pieces if not whole], default=np.inf)
-        scores = np.concatenate([found[found <= last] for found, _, _ in pieces])
-        counts = np.concatenate([counts[found <= last] for found, counts, _ in pieces])
-        _, which = np.unique(scores, return_inverse=True)
+        pieces = pieces_from(begin)
+        ends = [found[-1] for found, _, whole in pieces if not whole]
+        upto = [len(found) if not ends else np.searchsorted(found, min(ends), side="right") for found, _, _ in pieces]
+        numbers = np.concatenate([piece[0][:end] for piece, end in zip(pieces, upto, strict=True)])
+        counts = np.concatenate([piece[1][:end] for piece, end in zip(pieces, upto, strict=True)])
+        _, which = np.unique(numbers, return_inverse=True)
         together = np.bincount(which, counts) if len(which) else np.zeros(0)
-        tied += int(together[together > 1].sum())
-        if all(whole for _, _, whole in pieces):
-            return tied
-        begin = float(np.nextafter(last, np.inf))
+        total += int(together[together > 1].sum())
+        if not ends:
+            return total
+        begin = after(min(ends))

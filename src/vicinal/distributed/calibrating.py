@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Ints, whole_number
+from vicinal._arrays import Ints, positive, whole_number
 from vicinal._extras import needs
 from vicinal._files import held, writable, writing
 from vicinal._progress import counter
@@ -28,20 +28,19 @@ from vicinal.calibration import Exact, Method
 from vicinal.codec.artifact import HEAD, SHARDED, Document
 from vicinal.codec.artifact import save as save_document
 from vicinal.codec.parts import Writer
-from vicinal.distributed.asking import tied_scores
+from vicinal.distributed.asking import SCORES, tied, tied_scores
 from vicinal.distributed.cluster import cluster_cpus
 from vicinal.distributed.partitions import Reading, cut_evenly
 from vicinal.distributed.planning import ROWS, Plan, calibration_rows, planned_on
 from vicinal.distributed.pool import PATIENCE
 from vicinal.distributed.ranking import Spread, spread
-from vicinal.distributed.serving import Build, ShardFacts, started
+from vicinal.distributed.serving import Actors, Build, ShardFacts, started
 from vicinal.distributed.sharded import Facts, ShardedCalibration
 from vicinal.distributed.stored import SHARD, read_head, shard_path
-from vicinal.errors import CannotWrite, CorruptArtifact, Incompatible, WorkersLost
+from vicinal.errors import CannotWrite, CorruptArtifact, Incompatible, InvalidFile, InvalidValue, WorkersLost
 from vicinal.kept import Kept
 from vicinal.localizers import Localizer
 from vicinal.maps import RepresentationMap
-from vicinal.outputs import ModelOutputs
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.probabilities import ProbabilityModel
 from vicinal.quantiles import Coverage, exact_coverage, written_coverage
@@ -81,28 +80,30 @@ def calibrate(
     if not ray.is_initialized():
         msg = "calibrate needs a cluster: call ray.init(), or ray.init(address=...), first."
         raise Incompatible(msg)
+    positive("cpus", cpus)
+    positive("patience", patience)
     chosen, home = Exact() if method is None else method, writable_folder(folder)
     how = spread(chosen)
     given = Parts(nonconformity, localizer, probabilities, representation)
     home.mkdir(parents=True, exist_ok=True)
-    with (
-        writing(folder),
-        held(home, lambda: _opened(home), f"cannot write {folder}: another process calibrates to it."),
-    ):
-        known = calibration_rows(rows, home, names)
-        plan = planned_on(known, coverage, given, chosen, progress=progress)
-        how.check(plan.n)
-        count = _shard_count(shards, cpus, plan.n)
+    refusal = f"cannot write {folder}: another process calibrates to it."
+    with writing(folder), held(home, lambda: _opened(home), refusal):
         try:
+            known = calibration_rows(rows, home, names)
+            plan = planned_on(known, coverage, given, chosen, progress=progress)
+            how.check(plan.n)
+            count = _shard_count(shards, cpus, plan.n)
             return _calibrated(known, plan, how, home, coverage, count, cpus, patience, progress=progress)
         finally:
-            with suppress(FileNotFoundError):
-                shutil.rmtree(home / ROWS)
+            if isinstance(rows, ray.data.Dataset):
+                shutil.rmtree(home / ROWS, ignore_errors=True)
+            with suppress(OSError):
+                home.rmdir()  # where nothing came of it
 
 
 def writable_folder(folder: str | Path) -> Path:
     """Return the absolute path of a folder to be written; refuse what is there and no folder of shards."""
-    path = Path(folder).expanduser().absolute()
+    path = Path(folder).expanduser().resolve()
     if path.exists() and not path.is_dir():
         msg = f"cannot write {folder}: a file stands there; shards go to a folder of their own."
         raise CannotWrite(msg)
@@ -138,39 +139,69 @@ def _calibrated(
     progress: bool,
 ) -> SetPredictor | IntervalPredictor:
     """Start the shards, let them rank, and write the head when all are ready."""
-    builds = _builds(rows, plan, how, count)
-    actors = started(home, builds, cpus, patience)
-    facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
-    _check_alike(facts, how)
-    if not all(one.ready for one in facts):
-        (home / HEAD).unlink(missing_ok=True)  # a head is of shards that are all there
-    n_reference, width = sum(one.n_reference for one in facts), max(one.width for one in facts)
-    rule = how.rule(plan.parts.localizer, n_reference)
-    how.promise.order(coverage, sum(one.n_ranked for one in facts))  # refuses too few before hours of work
-    bar = counter(sum(one.n_ranked for one in facts), "calibrate" if progress else None, "row")
-    with bar:
-        tell = _difference(bar.update)
-        leading = [actor.rank.remote(rule, n_reference, actors) for actor in actors.actors]
-        try:
-            empty = actors.led(leading, tell)
-        except WorkersLost as error:
-            ready = sum(shard_path(home, number).exists() for number in range(count))
-            msg = f"{error} {ready} of {count} shards are ready and kept."
-            raise WorkersLost(msg) from error
-    ranked = [one.n_ranked for one in facts]
-    together = Facts(
-        how.promise, rule, how.joins, width, n_reference, sum(ranked), tied_scores(actors), int(sum(empty))
-    )
-    calibration = ShardedCalibration(actors, together, str(home))
+    job = _job_digest(rows, plan, count)
+    _check_head(home, job)
+    actors = started(home, job, _builds(rows, plan, how, count), cpus, patience)
+    try:
+        calibration, arrays = _ranked(actors, plan, how, home, coverage, progress=progress)
+    except BaseException as error:
+        actors.stop()  # or they would go on, and write to a folder that may be another's by then
+        if not isinstance(error, WorkersLost):
+            raise
+        ready = sum(shard_path(home, number).exists() for number in range(count))
+        msg = f"{error} {ready} of {count} shards are ready and kept."
+        raise WorkersLost(msg) from error
     found = assembled(plan.sample, coverage, plan.parts, plan.method, calibration)
-    found = replace(found, tuning=plan.tuning, remark=plan.remark)
-    arrays = {"rows": [one.n_reference for one in facts], "ranked": ranked, "empty": empty, "width": [width]}
-    arrays["tied"] = [together.tied]
-    _write_head(home, found, {name: np.array(column, np.int64) for name, column in arrays.items()})
-    for path in home.iterdir():  # of an earlier calibration with more shards, or of attempts that died
+    found = replace(found, tuning=plan.tuning, remark=plan.remark, data=f"sha256:{job}")
+    _write_head(home, found, arrays)
+    for path in home.iterdir():  # of an earlier attempt with more shards, or that died
         if SHARD.fullmatch(path.name) and path not in [shard_path(home, number) for number in range(count)]:
             path.unlink()
     return found
+
+
+def _ranked(
+    actors: Actors, plan: Plan, how: Spread, home: Path, coverage: Coverage, *, progress: bool
+) -> tuple[ShardedCalibration, dict[str, Ints]]:
+    """Let the shards read and rank their rows; return the calibration, and what the head says of each of them."""
+    facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
+    _check_alike(facts, how)
+    if not all(one.ready for one in facts):
+        _check_ids(actors)
+    n_reference, width = sum(one.n_reference for one in facts), max(one.width for one in facts)
+    ranked = [one.n_ranked for one in facts]
+    rule = how.rule(plan.parts.localizer, n_reference)
+    how.promise.order(coverage, sum(ranked))  # refuses too few before hours of work
+    bar = counter(sum(ranked), "calibrate" if progress else None, "row")
+    with bar:
+        leading = [actor.rank.remote(rule, n_reference, actors) for actor in actors.actors]
+        empty = actors.led(leading, _difference(bar.update))
+    together = Facts(
+        how.promise, rule, how.joins, width, n_reference, sum(ranked), tied_scores(actors), int(sum(empty))
+    )
+    arrays = {"shard_rows": [one.n_reference for one in facts], "shard_ranked": ranked, "shard_empty": empty}
+    arrays |= {"width": [width], "tied": [together.tied]}
+    found = {name: np.array(column, np.int64) for name, column in arrays.items()}
+    return ShardedCalibration(actors, together, str(home)), found
+
+
+def _check_head(home: Path, job: str) -> None:
+    """Refuse a folder with a predictor of another calibration: it stays as it is."""
+    if (home / HEAD).exists() and read_head(home)[1].data != f"sha256:{job}":
+        msg = f"{home} holds a predictor of other rows or other parts. Name a new folder, or remove that."
+        raise CannotWrite(msg)
+
+
+def _check_ids(actors: Actors) -> None:
+    """Refuse row ids that are there twice, in whichever shards."""
+
+    def pieces_from(begin: int) -> list[Any]:
+        return list(actors.led([actor.distinct_ids.remote(begin, SCORES) for actor in actors.actors]))
+
+    twice = tied(pieces_from, -(2**63), lambda last: int(last) + 1)
+    if twice:
+        msg = f"row_ids must be distinct; {twice} rows share theirs with another."
+        raise InvalidValue(msg)
 
 
 def _difference(update: Callable[[int], object]) -> Callable[[int], None]:
@@ -189,15 +220,8 @@ def _builds(rows: Rows, plan: Plan, how: Spread, count: int) -> list[Build]:
     """Divide the rows among shards, in their order."""
     table = rows.table
     assert isinstance(table, (ParquetTable, PartitionedTable))  # noqa: S101  by _rows
-    reading = Reading(
-        {meaning: name for meaning, name in rows.columns.items() if meaning != name}
-        | ({} if rows.truth in ("labels", "targets", None) else {_truth(plan.sample): str(rows.truth)}),
-        truth=True,
-        class_names=None if rows.class_names is None else tuple(rows.class_names),
-    )
     chosen = how.reference_numbers(plan.n)
     apart = None if chosen is None else np.isin(np.arange(plan.n), chosen)
-    job = _job_digest(rows, plan, count)
     found: list[Build] = []
     before = 0
     for pieces in cut_evenly(table, count):
@@ -205,13 +229,9 @@ def _builds(rows: Rows, plan: Plan, how: Spread, count: int) -> list[Build]:
         counted = None if plan.counted is None else plan.counted[first:last]
         here = last - first if counted is None else int(counted.sum())
         some = None if apart is None else apart[before : before + here]
-        found.append(Build(pieces, reading, counted, some, plan.parts, how, job))
+        found.append(Build(pieces, Reading.of(rows), counted, some, plan.parts, plan.given, how))
         before += here
     return found
-
-
-def _truth(sample: ModelOutputs) -> str:
-    return "labels" if hasattr(sample, "n_classes") else "targets"
 
 
 def _job_digest(rows: Rows, plan: Plan, count: int) -> str:
@@ -223,12 +243,16 @@ def _job_digest(rows: Rows, plan: Plan, count: int) -> str:
     }
     arrays = {name: hashlib.sha256(column.array.tobytes()).hexdigest() for name, column in writer.columns.items()}
     counted = "" if plan.counted is None else hashlib.sha256(plan.counted.tobytes()).hexdigest()
-    said = [__version__, rows.table.identity(), dict(rows.columns), roles, writer.entries, arrays, counted, count]
+    read = rows.table.identity(), rows.kind, dict(rows.columns), rows.truth, rows.class_names
+    said = [__version__, read, roles, writer.entries, arrays, counted, count]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _check_alike(facts: list[ShardFacts], how: Spread) -> None:
-    """Refuse nodes whose distances differ in their last bits, where ranks must be symmetric in the rows."""
+    """Refuse files whose rows are of different types, and nodes whose distances differ where ranks are symmetric."""
+    if len({one.bits for one in facts if one.n_reference and one.width}) > 1:
+        msg = "representations are float32 in some files and float64 in others. Write all of them alike."
+        raise InvalidFile(msg)
     kinds = {one.arithmetic for one in facts if one.arithmetic}
     if len(kinds) > 1 and how.method.ranks_reference:
         msg = (
@@ -254,6 +278,7 @@ def _write_head(home: Path, predictor: SetPredictor | IntervalPredictor, arrays:
         coverage=written_coverage(predictor.coverage),
         guarantee=predictor.guarantee,
         remark=predictor.remark,
+        data=predictor.data,
         n_classes=getattr(predictor, "n_classes", None),
         class_names=getattr(predictor, "class_names", None),
     )
@@ -265,15 +290,18 @@ def load(folder: str | Path, *, cpus: float = 1, patience: float = PATIENCE) -> 
     if not ray.is_initialized():
         msg = "load needs a cluster: call ray.init(), or ray.init(address=...), first."
         raise Incompatible(msg)
-    home = Path(folder).expanduser().absolute()
+    positive("cpus", cpus)
+    positive("patience", patience)
+    home = Path(folder).expanduser().resolve()
     _, document = read_head(home)
     arrays = document.arrays
-    count = len(arrays.counts("rows", None, most=2**62))
+    count = len(arrays.counts("shard_rows", None, most=2**62))
     method: Method = document.parts["method"]
     how = spread(method)
-    actors = started(home, [None] * count, cpus, patience)
+    actors = started(home, document.data.removeprefix("sha256:"), [None] * count, cpus, patience)
     facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
-    said = [list(map(int, arrays.counts(name, count, most=2**62))) for name in ("rows", "ranked", "empty")]
+    names = ("shard_rows", "shard_ranked", "shard_empty")
+    said = [list(map(int, arrays.counts(name, count, most=2**62))) for name in names]
     if said != [[one.n_reference for one in facts], [one.n_ranked for one in facts], [one.empty for one in facts]]:
         msg = f"{folder} is damaged: its shards are not those that its head was written for. Calibrate again."
         raise CorruptArtifact(msg)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vicinal._arrays import whole_number
+from vicinal._arrays import positive, whole_number
 from vicinal._extras import needs
 from vicinal._memory import within
 from vicinal._version import __version__
@@ -16,6 +16,7 @@ from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.shipping import Shipped, shipped
 from vicinal.errors import Incompatible, InvalidFile
 from vicinal.predicting.answers import Wanted, answered, fitting
+from vicinal.predicting.columns import ANSWERS
 from vicinal.predicting.sinks import arrow_columns
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.quantiles import Coverage
@@ -39,12 +40,8 @@ class BatchTable(ArrowColumns):
 
     @classmethod
     def of(cls, table: Any) -> BatchTable:
-        """Take a batch; tensors become the lists that they are stored as."""
-        import pyarrow as pa
-
-        columns = {name: _plain(table.column(name)) for name in table.column_names}
-        plain = pa.table(columns).replace_schema_metadata(table.schema.metadata)
-        return cls(plain.schema, wide_columns(plain.schema.names), plain)
+        """Take a batch."""
+        return cls(table.schema, wide_columns(table.schema.names), table)
 
     @property
     def name(self) -> str:
@@ -68,15 +65,6 @@ class BatchTable(ArrowColumns):
     def identity(self) -> dict[str, Any]:
         """Return that it has no file."""
         return {"path": ""}
-
-
-def _plain(column: Any) -> Any:
-    """Return a column without the extension type that Ray or Arrow wrap tensors in."""
-    import pyarrow as pa
-
-    if not isinstance(column.type, pa.BaseExtensionType):
-        return column
-    return pa.chunked_array([chunk.storage for chunk in column.chunks], type=column.type.storage_type)
 
 
 class AnsweringBatches:
@@ -136,6 +124,7 @@ def predict(
     if not isinstance(dataset, ray.data.Dataset):
         msg = f"predict needs a Ray dataset; got {type(dataset).__name__}. See ray.data.read_parquet."
         raise Incompatible(msg)
+    positive("cpus", cpus)
     size = whole_number("batch_rows", batch_rows, least=1)
     free = cluster_cpus()
     most = max(1, int(free // cpus)) if workers is None else whole_number("workers", workers, least=1)
@@ -148,7 +137,7 @@ def predict(
         batch_format="pyarrow",
         batch_size=size,
         num_cpus=cpus if free > cpus else 0,  # or nobody could read the rows
-        concurrency=(1, most),
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
         zero_copy_batch=True,
     )
 
@@ -163,6 +152,10 @@ def _check_columns(dataset: Any, names: Mapping[str, str], keep: Sequence[str]) 
     found = [pa.field(name, kind if isinstance(kind, pa.DataType) else pa.null()) for name, kind in _fields(schema)]
     table = BatchTable.of(pa.schema(found).empty_table())
     recognized(table, names=names)
+    taken = next((name for name in keep if name in ANSWERS), None)
+    if taken is not None:
+        msg = f"{taken!r} cannot be kept: answers have a column of that name. Rename it in the dataset first."
+        raise InvalidFile(msg)
     missing = [name for name in keep if name not in schema.names]
     if missing:
         msg = f"the dataset has no column {missing[0]!r} to keep; it has {listed(schema.names)}."

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vicinal._arrays import whole_number
+from vicinal._arrays import positive, whole_number
 from vicinal._extras import needs
 from vicinal._files import same_file
 from vicinal._memory import within
@@ -108,6 +108,7 @@ def predict_partitions(
     All nodes must see the files and the folder. Called again after an interruption, it does only what is missing.
     """
     table = _parquet(rows)
+    positive("patience", patience)
     with ExitStack() as stack:
         if is_sharded(artifact):
             checksum = read_head(artifact)[0].checksum
@@ -146,19 +147,20 @@ def _predicted(
     """Do what is missing of a job."""
     asked = fitting(predictor, wanted)
     unread = () if predictor.reads_representations else ("representations",)
-    table.check_types([column for meaning, column in rows.columns.items() if meaning not in unread])
     partitions = planned(table, how.partition_rows)
     if not partitions:
         msg = f"{table.name} must have at least one row; it has none."
         raise InvalidFile(msg)
-    _check_apart(table, out)
-    reading = Reading({meaning: name for meaning, name in rows.columns.items() if meaning != name}, unread)
+    _check_apart(table, out, artifact)
+    for meaning in unread:
+        rows = rows.without(meaning)
+    table.check_types(list(rows.columns.values()))
     job: dict[str, Any] = {
         "vicinal": __version__,
         "model": checksum,
         "coverage": str(predictor.coverage),
         "input": {"path": table.identity()["path"]},
-        "columns": {name: column for name, column in rows.columns.items() if name not in unread},
+        "columns": dict(rows.columns),
         "partition_rows": how.partition_rows,
         "wanted": asdict(asked),
     }
@@ -174,7 +176,7 @@ def _predicted(
                 model = shipped(predictor if sharded else artifact, predictor.coverage)
                 size = cluster_cpus() if how.workers is None else whole_number("workers", how.workers, least=1)
                 actor = ray.remote(Answering).options(num_cpus=1, max_concurrency=2)
-                given = model, reading, str(folder), asked, how.memory, about
+                given = model, Reading.of(rows), str(folder), asked, how.memory, about
                 pool: Pool[Partition] = Pool(lambda: actor.remote(*given), size, how.patience, count.working)
                 _run(pool, missing, count, folder, len(partitions))
         total = sum(one.rows for one in partitions)
@@ -204,10 +206,10 @@ def _run(pool: Pool[Partition], missing: Sequence[Partition], count: _Count, fol
     there = total - len(missing)
     try:
         for partition, size in pool.over(missing):
-            count.finished(partition.rows, size)
             if not (folder / partition.name).exists():
                 msg = f"a worker wrote {partition.name}, and it is not in {folder}: nodes must see the same folder."
                 raise WorkersLost(msg)
+            count.finished(partition.rows, size)
     except VicinalError as error:
         kept = f"{there + count.partitions} of {total} partitions are finished and kept; the same again goes on."
         words = f"{str(error).rstrip()} {kept}"
@@ -223,8 +225,11 @@ def _parquet(rows: Rows) -> ParquetTable | PartitionedTable:
     raise InvalidFile(msg)
 
 
-def _check_apart(table: ParquetTable | PartitionedTable, out: str | Path) -> None:
-    """Refuse to write where the input is."""
+def _check_apart(table: ParquetTable | PartitionedTable, out: str | Path, artifact: str | Path) -> None:
+    """Refuse to write where the input or the model is."""
+    if is_sharded(artifact) and _inside(out, Path(artifact)):
+        msg = f"cannot write {out}: it is the folder of the model itself, or in it. Name another folder."
+        raise CannotWrite(msg)
     given = table.folder if isinstance(table, PartitionedTable) else table.path
     if same_file(given, out) or (isinstance(table, PartitionedTable) and _inside(out, given)):
         msg = f"cannot write {out}: it is the input itself, or in it. Name another folder."

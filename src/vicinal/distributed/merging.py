@@ -59,9 +59,9 @@ class Near:
         nobody = np.empty((len(self), 0))
         return Panel(squared[listed], nobody, np.empty(0), np.empty((0, 1)), np.empty(0), total, listed)
 
-    def blocks(self) -> Iterator[tuple[int, Near]]:
-        """Yield (first query, lists) for consecutive blocks whose panel is not too large."""
-        lengths, first = self.lengths, 0
+    def blocks(self, alone: int = 0) -> Iterator[tuple[int, Near]]:
+        """Yield (first query, lists) for consecutive blocks whose panel is not too large; empty ones count `alone`."""
+        lengths, first = np.where(self.lengths == 0, alone, self.lengths), 0
         while first < len(self):
             widest = np.maximum.accumulate(lengths[first:])
             last = first + max(1, int(np.count_nonzero(widest * np.arange(1, len(widest) + 1) <= LISTED)))

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -27,7 +27,7 @@ from vicinal.predicting.sinks import Parquet
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable
-from vicinal.tables.rows import Rows, recognized
+from vicinal.tables.rows import Rows
 
 NOTE = "_job.json"
 NAME = re.compile(r"part-[0-9]{6,}\.parquet")
@@ -63,20 +63,22 @@ class Partition:
 
 @dataclass(frozen=True)
 class Reading:
-    """How the columns of every file are to be read."""
+    """How the columns of every file are to be read: as those of the whole table."""
 
-    names: dict[str, str]  # how columns are called where not by their own name
-    without: tuple[str, ...] = ()  # columns that nobody reads
-    truth: bool = False  # whether targets are read too
-    class_names: tuple[str, ...] | None = None  # None: as each file says
+    kind: str
+    columns: dict[str, str]  # what it means -> what it is called
+    truth: str | None = None
+    class_names: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, rows: Rows) -> Reading:
+        """Return how a table is read."""
+        names = None if rows.class_names is None else tuple(rows.class_names)
+        return cls(rows.kind, dict(rows.columns), rows.truth, names)
 
     def rows(self, path: str) -> Rows:
         """Open one file."""
-        table = ParquetTable.open(path)
-        found = recognized(table, truth=self.truth, names=self.names, class_names=self.class_names)
-        for meaning in self.without:
-            found = found.without(meaning)
-        return found
+        return Rows(ParquetTable.open(path), self.kind, self.columns, self.truth, self.class_names)
 
 
 def planned(table: ParquetTable | PartitionedTable, rows: int = PARTITION_ROWS) -> list[Partition]:
@@ -142,15 +144,14 @@ def answer_partition(
 
     `apart` tells attempts at the same partition from each other; `tell` is told the rows done.
     """
-    rows, total = reading.rows(partition.path), 0.0
+    rows, total, done = reading.rows(partition.path), 0.0, 0
     shift = partition.first - partition.start
 
     def work(first: int, outputs: Any, _: object) -> Answers:
         return answered(predictor, outputs, first + shift, wanted)
 
     def told() -> Iterator[Answers]:
-        nonlocal total
-        done = 0
+        nonlocal total, done
         for found in rows.each(work, chunk_rows(rows, wanted), partition.start, partition.stop):
             total += float(region_sizes(found.regions).sum())
             yield found
@@ -159,6 +160,9 @@ def answer_partition(
 
     with replacing(Path(out) / partition.name, apart) as file:
         Parquet().stream(told(), described(about, partition), file)
+        if done != partition.rows:
+            msg = f"{partition.path} has changed since the job began: {partition.rows} rows were there, now {done}."
+            raise InvalidFile(msg)
     return total
 
 
@@ -170,7 +174,7 @@ def described(about: dict[str, Any], partition: Partition) -> dict[str, Any]:
 @contextmanager
 def output_folder(out: str | Path, job: dict[str, Any]) -> Iterator[Path]:
     """Hold a folder for this job alone: one that is new, or has partitions of the same job."""
-    folder = Path(out).expanduser().absolute()
+    folder = Path(out).expanduser().resolve()
     if folder.exists() and not folder.is_dir():
         msg = f"cannot write {out}: a file stands there; partitions go to a folder of their own."
         raise CannotWrite(msg)
@@ -181,8 +185,8 @@ def output_folder(out: str | Path, job: dict[str, Any]) -> Iterator[Path]:
 
     fresh = not folder.exists()
     with writing(out), held(folder, opened, f"cannot write {out}: another process is predicting to it."):
+        _check_folder(folder, out, job)
         try:
-            _check_folder(folder, out, job)
             if not (folder / NOTE).exists():
                 with replacing(folder / NOTE) as file:
                     file.write(json.dumps(job, indent=2).encode())
@@ -211,12 +215,13 @@ def _check_folder(folder: Path, out: str | Path, job: dict[str, Any]) -> None:
 
 def _tidy(folder: Path, *, fresh: bool) -> None:
     """Remove what was being written, and a folder that was made for nothing."""
-    for path in folder.iterdir():
-        if UNFINISHED.fullmatch(path.name):
-            path.unlink(missing_ok=True)
-    if fresh and not any(NAME.fullmatch(path.name) for path in folder.iterdir()):
-        (folder / NOTE).unlink(missing_ok=True)
-        folder.rmdir()
+    with suppress(OSError):  # what went wrong before is what is said
+        for path in folder.iterdir():
+            if UNFINISHED.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+        if fresh and not any(NAME.fullmatch(path.name) for path in folder.iterdir()):
+            (folder / NOTE).unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def finished(folder: Path, partitions: Sequence[Partition], about: dict[str, Any]) -> set[int]:

@@ -23,19 +23,21 @@ from vicinal.calibrating import (
     set_aside,
 )
 from vicinal.calibration import Method
+from vicinal.distributed.pool import told_error
 from vicinal.errors import Incompatible, InvalidFile, TooFewRows
 from vicinal.neighbors import ExactSearch
 from vicinal.outputs import ModelOutputs, stacked
 from vicinal.quantiles import Coverage
 from vicinal.tables.opening import open_table
 from vicinal.tables.parquet import ParquetTable
-from vicinal.tables.partitions import PartitionedTable
+from vicinal.tables.partitions import PartitionedTable, partition_files
 from vicinal.tables.rows import Rows, recognized
 from vicinal.tuning import TuningReport
 from vicinal.tuning.space import EVERYONE
 
 with needs("ray", "ray"):
     import ray.data
+    from ray.exceptions import RayTaskError
 
 ROWS = ".rows-of-the-dataset"
 """Where the rows of a dataset are put while they are calibrated on."""
@@ -49,6 +51,7 @@ class Plan:
     """What is calibrated, on which rows, before any shard is there."""
 
     parts: Parts
+    given: Parts  # what of them the user gave
     method: Method
     sample: ModelOutputs
     counted: Bools | None  # rows that calibrate; None: all
@@ -64,7 +67,7 @@ def calibration_rows(rows: Any, home: Path, names: Mapping[str, str] | None) -> 
         source = home / ROWS
         if source.exists():
             shutil.rmtree(source)
-        rows.write_parquet(str(source))
+        _write(rows, source)
     if not isinstance(source, (str, Path)):
         msg = f"rows must be a Parquet file, a folder of them, or a Ray dataset; got {type(rows).__name__}."
         raise Incompatible(msg)
@@ -74,6 +77,17 @@ def calibration_rows(rows: Any, home: Path, names: Mapping[str, str] | None) -> 
         raise InvalidFile(msg)
     found.table.check_types([*found.columns.values(), str(found.truth)])
     return found
+
+
+def _write(dataset: Any, folder: Path) -> None:
+    """Write the rows of a dataset to files."""
+    try:
+        dataset.write_parquet(str(folder))
+    except RayTaskError as error:
+        raise told_error(error) from error
+    if not partition_files(folder):
+        msg = "calibration needs at least one row; the dataset has none."
+        raise TooFewRows(msg, rows=0, needed=1)
 
 
 def planned_on(rows: Rows, coverage: Coverage, parts: Parts, method: Method, *, progress: bool) -> Plan:
@@ -86,19 +100,19 @@ def planned_on(rows: Rows, coverage: Coverage, parts: Parts, method: Method, *, 
     check_parts(sample, parts, method)
     method.check_search(ExactSearch())
     if parts.localizer is not None or not method.local:
-        return Plan(completed(parts, sample, method), method, sample, None, n, None, "")
+        return Plan(completed(parts, sample, method), parts, method, sample, None, n, None, "")
     method.check_rows_may_be_set_aside()
     aside, kept = rows_aside(n, coverage)
     if len(aside) == 0:
         everyone = replace(parts, localizer=EVERYONE)
-        return Plan(completed(everyone, sample, method), method, sample, None, n, None, not_chosen(coverage))
+        return Plan(completed(everyone, sample, method), parts, method, sample, None, n, None, not_chosen(coverage))
     outputs, targets = _taken(rows, aside)
     check_parts_apart(outputs, parts)
     report = chosen_parts(outputs, targets, coverage, parts, ExactSearch(), progress=progress)
     counted = np.ones(n, np.bool_)
     counted[aside] = False
     whole = completed(Parts(**report.settings), sample, method)
-    return Plan(whole, method, sample, counted, len(kept), report, set_aside(len(aside), n))
+    return Plan(whole, parts, method, sample, counted, len(kept), report, set_aside(len(aside), n))
 
 
 def _taken(rows: Rows, numbers: Ints) -> tuple[ModelOutputs, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,9 @@ with needs("ray", "ray"):
     from ray.exceptions import RayError, RayTaskError
 
 Item = TypeVar("Item")
+
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
+"""What Ray colors its words with."""
 
 TRIES = 4
 """Workers that an item may take with it; then it is the item."""
@@ -169,9 +173,13 @@ def _outcome(reference: Any) -> Any:
     except RayTaskError as error:
         raise told_error(error) from error
     except RayError as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        # What Ray says first is general; where a trace follows, its last line is what happened.
-        return Lost(one_line(" ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))).rstrip("."))
+        return Lost(what_happened(error))
+
+
+def what_happened(error: Exception) -> str:
+    """Return what an error of Ray says in one line: the last of a trace, which is what was raised, or the first."""
+    lines = [line for line in COLORS.sub("", str(error)).splitlines() if line.strip()] or [type(error).__name__]
+    return one_line(lines[-1] if "Traceback" in str(error) else lines[0]).rstrip(".")
 
 
 def told_error(error: RayTaskError) -> Exception:

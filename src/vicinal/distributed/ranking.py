@@ -29,6 +29,7 @@ from vicinal.calibration import exact as exactly
 from vicinal.calibration.paper_literal import PaperPromise
 from vicinal.calibration.promises import Promise
 from vicinal.calibration.reference import ReferenceRows
+from vicinal.calibration.split_reference import RowsOfTheirOwn
 from vicinal.distributed.asking import Here, Neighborhoods, Shards, tied_scores
 from vicinal.distributed.shard import Shard
 from vicinal.distributed.sharded import Facts, ShardedCalibration
@@ -168,8 +169,14 @@ SPREADS: dict[type[Method], type[Spread]] = {
 
 def spread(method: Method) -> Spread:
     """Return how a method is spread; refuse one that is not known."""
+    if isinstance(method, SplitReference) and isinstance(method.rows, (tuple, RowsOfTheirOwn)):
+        msg = (
+            "SplitReference(rows=(outputs, targets)) has its reference rows in memory, and cannot be spread: add them "
+            "to the files and name them by their numbers, rows=[...], or use vicinal.calibrate."
+        )
+        raise Incompatible(msg)
     if type(method) not in SPREADS:
-        msg = f"{type(method).__name__} cannot be spread over shards; {', '.join(one.__name__ for one in SPREADS)} can."
+        msg = f"{method!r} cannot be spread over shards; {', '.join(one.__name__ for one in SPREADS)} can."
         raise Incompatible(msg)
     return SPREADS[type(method)](method)
 

@@ -11,30 +11,34 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Bools
+from vicinal._arrays import Bools, Ints
 from vicinal._extras import needs
 from vicinal.calibrating import Parts, check_parts_apart, scored_with
 from vicinal.calibration import ScoredRows
 from vicinal.distributed.asking import Shards
 from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.partitions import Partition, Reading
-from vicinal.distributed.pool import LOOK, PATIENCE, told_error
+from vicinal.distributed.pool import LOOK, PATIENCE, told_error, what_happened
 from vicinal.distributed.ranking import Spread, neighborhoods_of
-from vicinal.distributed.shard import Shard
+from vicinal.distributed.shard import Shard, distinct_from
 from vicinal.distributed.stored import ShardNote, read_shard, shard_path, write_shard
-from vicinal.errors import Incompatible, VicinalError, WorkersLost
+from vicinal.errors import CorruptArtifact, Incompatible, VicinalError, WorkersLost
 from vicinal.kernels.ranks import Rule
-from vicinal.outputs import ModelOutputs, check_distinct_ids
+from vicinal.outputs import ModelOutputs, RowIds
 from vicinal.predicting.job import chunk_rows
 
 with needs("ray", "ray"):
     import ray
-    from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+    from ray.exceptions import RayError, RayTaskError
+
+OF_RANKS = ("pairs_below", "pairs_between", "ranked_below", "distinct_scores")
+"""Questions about ranked rows."""
 
 SHARED = 2**17
 """Bytes of an argument from which it is put where all nodes share it, once, and not sent to each shard."""
@@ -49,28 +53,28 @@ class Build:
     counted: Bools | None  # over its rows; None: all
     apart: Bools | None  # over those that count, which can be neighbors and are not ranked; None: all are both
     parts: Parts
+    given: Parts  # those that the user gave, who may have fitted them on these rows
     how: Spread
-    job: str
 
-    def divided(self) -> tuple[Shard, ScoredRows]:
-        """Read and score the rows; return those that can be neighbors, and those to be ranked."""
+    def divided(self) -> tuple[Shard, ScoredRows, Ints]:
+        """Read and score the rows; return those that can be neighbors, those to be ranked, and ids as numbers."""
         ids: list[Any] = []
         found = [some for piece in self.pieces for some in self._scored(piece, ids)]
-        check_distinct_ids(np.concatenate(ids) if ids else None)
         rows = ScoredRows(
             np.concatenate([some.representations[:] for some in found]),
             np.concatenate([some.scores for some in found]),
             np.concatenate([some.targets for some in found]),
             np.concatenate([some.numbers for some in found]),
         )
-        return self.how.divided(rows, self.apart)
+        numbers = np.sort(np.concatenate(ids)) if ids else np.empty(0, np.int64)
+        return *self.how.divided(rows, self.apart), numbers
 
     def _scored(self, piece: Partition, ids: list[Any]) -> list[ScoredRows]:
         begun = self.pieces[0].first
 
         def work(first: int, outputs: ModelOutputs, targets: Any) -> ScoredRows:
-            check_parts_apart(outputs, self.parts)
-            ids.extend([] if outputs.row_ids is None else [outputs.row_ids])
+            check_parts_apart(outputs, self.given)
+            ids.extend([] if outputs.row_ids is None else [id_numbers(outputs.row_ids)])
             scored = scored_with(self.parts, outputs, targets)
             numbers = piece.first - piece.start + first + np.arange(len(outputs))
             taken = ScoredRows(scored.representations[:], scored.scores, scored.targets, numbers)
@@ -87,6 +91,7 @@ class ShardFacts:
     n_reference: int
     n_ranked: int
     width: int
+    bits: int  # of the floats that rows are compared in
     arithmetic: str
     ready: bool  # its pairs are there
     empty: int
@@ -95,11 +100,12 @@ class ShardFacts:
 class Serving:
     """What the actor of a shard does."""
 
-    def __init__(self, number: int, folder: str, build: Build | None, cpus: float) -> None:
-        self.number, self.folder, self.build, self.cpus = number, folder, build, cpus
+    def __init__(self, number: int, folder: str, job: str, build: Build | None, cpus: float) -> None:
+        self.number, self.folder, self.job, self.build, self.cpus = number, folder, job, build, cpus
         self.shard: Shard | None = None
         self.rows: ScoredRows | None = None
         self.note: ShardNote | None = None
+        self.ids: Ints = np.empty(0, np.int64)
         self.done = 0
         self.lock = threading.Lock()
 
@@ -110,7 +116,7 @@ class Serving:
                 one_thread_for_each_cpu(self.cpus)
                 if not self._from_file():
                     assert self.build is not None  # noqa: S101  or there is a file
-                    self.shard, self.rows = self.build.divided()
+                    self.shard, self.rows, self.ids = self.build.divided()
             assert self.shard is not None  # noqa: S101  it has just been made
             return self.shard
 
@@ -120,20 +126,22 @@ class Serving:
             return False
         try:
             shard, note = read_shard(path)
+            self._check(path, shard, note)
         except VicinalError:
             if self.build is None:
                 raise
             return False  # it is made again
-        if self.build is not None and note.job != self.build.job:
-            return False
-        own = _arithmetic(shard)
-        if note.arithmetic and note.arithmetic != own:
-            if self.build is not None:
-                return False
-            msg = f"{path} was made where distances have other last bits than on this node; calibrate again on nodes "
-            raise Incompatible(msg + "with the same processors.")
         self.shard, self.note = shard, note
         return True
+
+    def _check(self, path: Path, shard: Shard, note: ShardNote) -> None:
+        """Refuse a file that is not this shard of this calibration, or was made where distances are others."""
+        if (note.job, note.number) != (self.job, self.number):
+            msg = f"{path} is of another calibration than the others in its folder. Calibrate again."
+            raise CorruptArtifact(msg)
+        if note.arithmetic and note.arithmetic != _arithmetic(shard):
+            msg = f"{path} was made where distances have other last bits than on this node; calibrate again on nodes "
+            raise Incompatible(msg + "with the same processors.")
 
     def ready(self, version: str) -> ShardFacts:
         """Make the shard; return what it is."""
@@ -142,7 +150,7 @@ class Serving:
         ranked = len(shard.ranks) if self.rows is None else len(self.rows)
         empty = 0 if self.note is None else self.note.empty
         rows = shard.reference.rows
-        return ShardFacts(rows.n, ranked, rows.width, _arithmetic(shard), self.note is not None, empty)
+        return ShardFacts(rows.n, ranked, rows.width, rows.bits, _arithmetic(shard), self.note is not None, empty)
 
     @ray.method(concurrency_group="lead")
     def rank(self, rule: Rule | None, n_reference: int, peers: Shards) -> int:
@@ -154,7 +162,7 @@ class Serving:
         neighborhoods = neighborhoods_of(peers, rule, n_reference, shard.reference.rows.width, self._tell)
         ranked, empty = self.build.how.ranked(shard, self.rows, neighborhoods)
         how = self.build.how
-        note = ShardNote(self.build.job, self.number, empty, self.build.apart is None, how.joins, _arithmetic(shard))
+        note = ShardNote(self.job, self.number, empty, self.build.apart is None, how.joins, _arithmetic(shard))
         write_shard(self.folder, ranked, note, f"{os.getpid()}")
         self.shard, self.note, self.rows = ranked, note, None
         return empty
@@ -163,13 +171,34 @@ class Serving:
         self.done = done
 
     def answer(self, question: str, *arguments: Any) -> Any:
-        """Answer a question about the rows."""
-        return getattr(self._held(), question)(*map(writable, arguments))
+        """Answer a question about the rows; one about ranks only where they are known.
+
+        An actor that was ready, died and does not find its file again has rows, but no ranks.
+        """
+        shard = self._held()
+        if self.note is None and (question in OF_RANKS or (question == "near" and arguments[-1])):
+            path = shard_path(self.folder, self.number)
+            msg = f"shard {self.number} was lost, and {path} is gone or of another calibration. Calibrate again."
+            raise WorkersLost(msg)
+        return getattr(shard, question)(*map(writable, arguments))
+
+    def distinct_ids(self, begin: int, most: int) -> tuple[Ints, Ints, bool]:
+        """Return the distinct row ids, as numbers, from `begin` on, how often each is there, and whether all are."""
+        self._held()
+        return distinct_from(self.ids, begin, most)
 
     @ray.method(concurrency_group="word")
     def progress(self) -> int:
         """Return how many rows are ranked."""
         return self.done
+
+
+def id_numbers(ids: RowIds) -> Ints:
+    """Return row ids as numbers: themselves, or 64 bits of a hash of each text."""
+    if ids.dtype.kind != "U":
+        return ids.astype(np.int64)
+    words = [int.from_bytes(sha256(str(one).encode()).digest()[:8], "little", signed=True) for one in ids]
+    return np.array(words, np.int64)
 
 
 def writable(argument: Any) -> Any:
@@ -201,16 +230,20 @@ class Actors(Shards):
         return lambda: self._got(references)
 
     def _got(self, references: Sequence[Any]) -> list[Any]:
-        try:
-            found: list[Any] = ray.get(references, timeout=self.patience)
-        except GetTimeoutError as error:
-            done, _ = ray.wait(references, num_returns=len(references), timeout=0)
-            raise shards_lost([n for n, one in enumerate(references) if one not in done], self) from error
-        except RayTaskError as error:
-            raise told_error(error) from error
-        except RayError as error:
-            raise shards_lost([], self) from error
-        return found
+        """Return what all shards answered; as long as those who have not say a word, they are only busy."""
+        while waiting := ray.wait(list(references), num_returns=len(references), timeout=self.patience / 2)[1]:
+            numbers = [number for number, one in enumerate(references) if one in waiting]
+            words = [self.actors[number].progress.remote() for number in numbers]
+            said, _ = ray.wait(words, num_returns=len(words), timeout=self.patience / 2)
+            silent = [number for number, word in zip(numbers, words, strict=True) if word not in said]
+            if silent:
+                raise shards_lost(silent, self)
+        return taken(references)
+
+    def stop(self) -> None:
+        """End all of them."""
+        for actor in self.actors:
+            ray.kill(actor)
 
     def led(self, references: Sequence[Any], tell: Callable[[int], object] = lambda _: None) -> list[Any]:
         """Wait for long work of all shards; one that does not say how far it is for too long counts as lost."""
@@ -220,29 +253,41 @@ class Actors(Shards):
         while open_:
             finished, _ = ray.wait(list(references), num_returns=len(references), timeout=LOOK)
             open_ = {number for number in open_ if references[number] not in finished}
-            self._got([references[number] for number in range(self.count) if number not in open_])
+            taken([references[number] for number in range(self.count) if number not in open_])  # raises what they did
             for number in open_:
                 asked[number] = asked[number] or self.actors[number].progress.remote()
                 if not ray.wait([asked[number]], timeout=0)[0]:
                     continue
-                heard[number], done[number], asked[number] = time.monotonic(), self._got([asked[number]])[0], None
+                heard[number], done[number], asked[number] = time.monotonic(), taken([asked[number]])[0], None
             tell(sum(done))
             silent = [number for number in open_ if time.monotonic() - heard[number] > self.patience]
             if silent:
                 raise shards_lost(silent, self)
-        return self._got(references)
+        return taken(references)
+
+
+def taken(references: Sequence[Any]) -> list[Any]:
+    """Return what is there already; what was refused on the way is raised as it was there."""
+    try:
+        found: list[Any] = ray.get(list(references))
+    except RayTaskError as error:
+        raise told_error(error) from error
+    except RayError as error:
+        msg = f"a shard failed: {what_happened(error)}."
+        raise WorkersLost(msg) from error
+    return found
 
 
 def shards_lost(numbers: Sequence[int], shards: Actors) -> WorkersLost:
     """Say which shards did not come back."""
-    which = f"shard {', '.join(str(number) for number in numbers)}" if numbers else "a shard"
+    which = f"shard {', '.join(str(number) for number in numbers)}"
     return WorkersLost(
         f"{which} of {shards.count} did not come back within {shards.patience:g} s: its node is lost, and no other has "
         "room for it. See `ray status`; add a node, and go on with the same call."
     )
 
 
-def started(folder: str | Path, builds: Sequence[Build | None], cpus: float, patience: float) -> Actors:
+def started(folder: str | Path, job: str, builds: Sequence[Build | None], cpus: float, patience: float) -> Actors:
     """Start an actor for each shard."""
     # While it leads, a shard goes on answering the others, and says how far it is.
     remote = ray.remote(
@@ -254,6 +299,6 @@ def started(folder: str | Path, builds: Sequence[Build | None], cpus: float, pat
         max_concurrency=2,
     )(Serving)
     return Actors(
-        [remote.remote(number, str(folder), build, cpus) for number, build in enumerate(builds)],
+        [remote.remote(number, str(folder), job, build, cpus) for number, build in enumerate(builds)],
         patience,
     )

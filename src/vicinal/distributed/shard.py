@@ -125,18 +125,28 @@ class Shard:
 
     def distinct_scores(self, begin: float, most: int) -> tuple[Floats, Ints, bool]:
         """Return the distinct scores of ranked rows from `begin` on, how often each is there, and whether all are."""
-        scores = self.ranked_scores
-        first = int(np.searchsorted(scores, begin, side="left"))
-        last = min(first + most, len(scores))
-        # The last score is counted to its end.
-        last = int(np.searchsorted(scores, scores[last - 1], side="right")) if last > first else last
-        found, counts = np.unique(scores[first:last], return_counts=True)
-        return found, counts, last == len(scores)
+        return distinct_from(self.ranked_scores, begin, most)
 
     def everyone(self) -> Near:
         """Return all rows as the neighbors of one query, far away."""
         n = self.reference.rows.n
         return Near(np.array([0, n]), *self._listed(np.arange(n), np.full(n, FAR)))
+
+
+def distinct_from(ascending: Any, begin: float, most: int) -> tuple[Any, Ints, bool]:
+    """Return about `most` of ascending numbers from `begin` on, each once, how often it is there, and whether all are.
+
+    Examples
+    --------
+    >>> distinct_from(np.array([1, 2, 2, 2, 3]), 2, 1)
+    (array([2]), array([3]), False)
+    """
+    first = int(np.searchsorted(ascending, begin, side="left"))
+    last = min(first + most, len(ascending))
+    # The last number is counted to its end.
+    last = int(np.searchsorted(ascending, ascending[last - 1], side="right")) if last > first else last
+    found, counts = np.unique(ascending[first:last], return_counts=True)
+    return found, counts, last == len(ascending)
 
 
 def distinct_pairs(ranks: Ints, values: Floats, counts: Ints) -> tuple[Ints, Floats, Ints]:

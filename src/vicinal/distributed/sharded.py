@@ -139,6 +139,10 @@ class ShardedCalibration(Calibration):
             flat = np.ascontiguousarray(scores).reshape(-1)
             below[:] = self._below(np.zeros(len(flat), np.int64), flat).reshape(scores.shape)
             return self.facts.promise.p_values(below, self.n_ranked)
+        if not self.facts.width and len(scores):  # all queries are the same: one with all candidates
+            _, near, moved = next(self._panels(representations[:1]))
+            below[:] = self._counts(near, moved, np.ascontiguousarray(scores).reshape(1, -1)).reshape(scores.shape)
+            return self.facts.promise.p_values(below, self.n_ranked)
         for rows, near, moved in self._panels(representations):
             below[rows] = self._counts(near, moved, np.ascontiguousarray(scores[rows]))
         return self.facts.promise.p_values(below, self.n_ranked)

@@ -30,6 +30,12 @@ class Lists:
         return self.values[self.starts[row] : self.starts[row + 1]]
 
 
+ANSWERS = (
+    *("row_id", "set", "size", "lower", "upper", "length", "threshold", "confidence", "p_values"),
+    *("neighbors", "neighbor_distances", "neighbor_weights"),
+)
+"""All columns that an output file may have."""
+
 Named: TypeAlias = dict[str, NDArray[Any] | Lists]
 
 

@@ -56,7 +56,7 @@ class ArrowColumns(Table):
         if self.schema.names.count(name) > 1:
             msg = f"{self.name} has the column {name!r} twice. Write it again."
             raise InvalidFile(msg)
-        kind = self.schema.field(name).type
+        kind = _stored_type(self.schema.field(name).type)
         if not _is_column(kind, wide=wide):
             expected = "numbers" if wide else "numbers, text or lists of numbers, each with at least one"
             msg = f"{self.name}: {name!r} must hold {expected}; got {one_line(kind)}. Cast that column."
@@ -65,9 +65,9 @@ class ArrowColumns(Table):
     def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> NDArray[Any]:
         """Return one column of a batch, (rows,) or (rows, width); `first` is the number of its first row."""
         if name in self.wide:
-            parts = [self._scalars(batch.column(part), part, first) for part in self.wide[name]]
+            parts = [self._scalars(_stored(batch.column(part)), part, first) for part in self.wide[name]]
             return np.stack(parts, axis=1, dtype=np.result_type(*parts), casting="unsafe")
-        array = batch.column(name)
+        array = _stored(batch.column(name))
         return self._lists(array, name, first, widths) if _is_list(array.type) else self._scalars(array, name, first)
 
     def _scalars(self, array: Any, name: str, first: int) -> NDArray[Any]:
@@ -103,6 +103,22 @@ class ArrowColumns(Table):
             row = first + int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0]) // width
             msg = f"{self.name}: {name!r} must not hold nulls; row {row} does. Remove or fill that row."
             raise InvalidFile(msg)
+
+
+def _stored_type(kind: Any) -> Any:
+    """Return what tensors are stored as: lists, where they have one axis a row."""
+    import pyarrow as pa
+
+    if not isinstance(kind, pa.BaseExtensionType) or len(getattr(kind, "shape", None) or (0,)) > 1:
+        return kind
+    return kind.storage_type
+
+
+def _stored(array: Any) -> Any:
+    """Return an array without the extension type that tensors are wrapped in."""
+    import pyarrow as pa
+
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 
 
 def wide_columns(names: Sequence[str]) -> dict[str, tuple[str, ...]]:

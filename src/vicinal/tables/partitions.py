@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -16,6 +17,8 @@ from vicinal.tables.files import check_request, listed, reading, rebatched, show
 from vicinal.tables.parquet import ParquetTable
 
 SUFFIXES = (".parquet", ".pq")
+HIDDEN = ("_", ".")
+"""How the names begin of what is in a folder and no rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +102,14 @@ class PartitionedTable(Table):
 def partition_files(folder: str | PathLike[str]) -> list[Path]:
     """Return the Parquet files of a folder and the folders in it, in the order of their names."""
     root = Path(folder).expanduser()
+    found: list[Path] = []
+    seen: set[str] = set()
     with reading(shown(root)):
-        found = [path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
-    apart = [path for path in found if not any(part.startswith(("_", ".")) for part in path.relative_to(root).parts)]
-    return sorted(apart, key=lambda path: path.relative_to(root).parts)
+        for here, folders, files in os.walk(root, followlinks=True):
+            # A link to a folder above would lead here again and again.
+            real = os.path.realpath(here)
+            folders[:] = [] if real in seen else [name for name in folders if not name.startswith(HIDDEN)]
+            found += [] if real in seen else [Path(here) / name for name in files if not name.startswith(HIDDEN)]
+            seen.add(real)
+    rows = [path for path in found if path.suffix.lower() in SUFFIXES and path.is_file()]
+    return sorted(rows, key=lambda path: path.relative_to(root).parts)
