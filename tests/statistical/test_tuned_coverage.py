@@ -34,6 +34,7 @@ def hits(draw, seeds):
     return np.array([draw(seed) for seed in seeds])
 
 
+@pytest.mark.slow
 def test_after_tuning_over_200_candidates_on_few_rows_coverage_is_what_is_promised():
     found = hits(tuned_on_few_rows, range(10_000, 10_000 + DRAWS))
     m = order(COVERAGE, CALIBRATION)

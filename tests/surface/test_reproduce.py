@@ -106,6 +106,7 @@ def test_what_is_wrong_is_one_line(tmp_path):
     assert "nothing can be run" in said
 
 
+@pytest.mark.slow
 def test_images_of_other_rows_are_refused(small, tmp_path):
     path, out = small / "cifar10" / "labels.npz", tmp_path / "out"
     with np.load(path) as stored:

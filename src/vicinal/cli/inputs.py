@@ -21,8 +21,8 @@ Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="ROWS...",
-        help="One .npz, .parquet, .arrow or .jsonl file, - for JSON lines on standard input, or for each array "
-        "NAME.npy or NAME=FILE.npy. "
+        help="One .npz, .parquet, .arrow or .jsonl file, a folder of .parquet files, - for JSON lines on standard "
+        "input, or for each array NAME.npy or NAME=FILE.npy. "
         "Columns: logits | probabilities | predictions | lower, upper; representations; labels | targets; row_ids.",
         show_default=False,
     ),

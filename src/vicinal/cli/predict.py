@@ -33,7 +33,7 @@ def predict(
     model: Model,
     rows: Sources,
     out: Annotated[
-        str, typer.Option("--out", "-o", help="A .parquet, .npz or .jsonl file, or - for JSON lines.")
+        str, typer.Option("--out", "-o", help="A .parquet, .npz or .jsonl file, - for JSON lines, or a folder.")
     ] = "-",
     coverage: OtherCoverage = None,
     p_values: Annotated[bool, typer.Option("--p-values", help="The p-value of every label too.")] = False,  # noqa: FBT002
@@ -60,8 +60,7 @@ def predict(
 ) -> None:
     """Predict every row in bounded memory; columns: row_id, set (or lower, upper), size, threshold, confidence.
 
-    With --engine ray, ROWS is a .parquet file or a folder of them and --out a folder, in which finished partitions stay
-    and are not done again when the same command is given again.
+    With --engine ray: Parquet in, a folder of Parquet out, and the same command again goes on where it was left.
 
     Example: vicinal predict model.vicinal test.parquet --out sets.parquet
     """
