@@ -51,7 +51,7 @@ def test_a_small_cluster_answers_as_this_machine(small, tmp_path):
     folder, predictor, outputs, labels = small
     with nodes(2):
         done = distributed.predict_partitions(
-            folder / "model.vicinal", rows_of(folder / "rows"), tmp_path / "out", partition_rows=700
+            folder / "model.vicinal", folder / "rows", tmp_path / "out", partition_rows=700
         )
         assert done.rows == 4_000
         assert in_order(tmp_path / "out").equals(in_order(folder / "local.parquet"))
@@ -68,6 +68,8 @@ def test_a_small_cluster_answers_as_this_machine(small, tmp_path):
         np.testing.assert_array_equal(sharded.predict(test).members, local.predict(test).members)
         np.testing.assert_array_equal(sharded.predict(test).thresholds, local.predict(test).thresholds)
         assert sharded.guarantee == local.guarantee
+    with pytest.raises(WorkersLost, match="gone with their cluster"):
+        sharded.predict(test)
 
 
 def row_numbered(outputs):
@@ -371,6 +373,20 @@ def test_what_a_cluster_cannot_do_is_refused_before_it_starts(small, tmp_path):
     assert "it is the input itself, or in it" in refused(
         *ray_given[:3], "--engine", "ray", "--out", folder / "rows" / "a", code=4
     )
+    other = vc.calibrate(
+        vc.ModelOutputs.from_predictions(np.arange(40.0), np.arange(40.0)[:, None]),
+        np.arange(40.0) % 7,
+        0.8,
+        localizer=vc.Uniform(5),
+    )
+    other.save(tmp_path / "other.vicinal")
+    line = refused("predict", tmp_path / "other.vicinal", folder / "rows", "--engine", "ray", "--out", tmp_path / "o")
+    assert "rows-000.parquet" in line or "rows" in line
+    assert "goes on" not in line
+    line = refused(*ray_given, "--memory", "1foo")
+    assert "memory must be" in line
+    assert "goes on" not in line
+    assert "no such file" in refused(*given[:2], folder / "rowz", "--engine", "ray", "--out", tmp_path / "o")
     np.savez(tmp_path / "rows.npz", logits=np.zeros((3, 5)))
     line = refused(
         "predict", folder / "model.vicinal", tmp_path / "rows.npz", "--engine", "ray", "--out", tmp_path / "o"

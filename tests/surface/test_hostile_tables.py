@@ -79,7 +79,7 @@ def archive(path: Path, method: int = zipfile.ZIP_STORED, **members: bytes) -> P
         (["folder"], ["is a folder", ".npz"]),
         (["folder.npz"], ["is a folder"]),
         (["x.csv"], ["suffix", ".npz", ".parquet", ".jsonl", "-"]),
-        (["x"], ["suffix"]),
+        (["x"], ["cannot read x: no such file"]),
         (["empty.npz"], ["is empty (0 bytes)"]),
         (["empty.parquet"], ["is empty (0 bytes)"]),
         (["empty.jsonl"], ["is empty (0 bytes)"]),

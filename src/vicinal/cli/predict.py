@@ -24,13 +24,17 @@ with needs("typer", "cli"):
     import typer
 
 Model = Annotated[Path, typer.Argument(help="What `vicinal calibrate` saved.", show_default=False)]
+ModelOrShards = Annotated[
+    Path,
+    typer.Argument(help="What `vicinal calibrate` saved; on a cluster, also a folder of shards.", show_default=False),
+]
 OtherCoverage = Annotated[
     float | None, typer.Option("--coverage", help="Another coverage than calibrated for.", show_default=False)
 ]
 
 
 def predict(
-    model: Model,
+    model: ModelOrShards,
     rows: Sources,
     out: Annotated[
         str, typer.Option("--out", "-o", help="A .parquet, .npz or .jsonl file, - for JSON lines, or a folder.")
@@ -44,16 +48,23 @@ def predict(
     engine: Annotated[Engine, typer.Option(help="Where the work is done: here, or on a Ray cluster.")] = Engine.LOCAL,
     address: Annotated[
         str | None,
-        typer.Option(help="Of the cluster, HOST:PORT or auto; none starts Ray here.", show_default=False),
+        typer.Option(
+            help="Of the cluster, HOST:PORT or auto; RAY_ADDRESS if not said; without both, Ray is started here.",
+            show_default=False,
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(help="On the cluster; one for each of its CPUs if not said.", show_default=False)
     ] = None,
     partition_rows: Annotated[
-        int | None, typer.Option(help="Rows of a file that a cluster writes.", show_default=False)
+        int | None,
+        typer.Option(help="On a cluster, rows of a file of answers at most; 262,144 if not said.", show_default=False),
     ] = None,
     patience: Annotated[
-        float | None, typer.Option(help="Seconds until a silent worker counts as lost.", show_default=False)
+        float | None,
+        typer.Option(
+            help="On a cluster, seconds without a word after which it is given up; 300 if not said.", show_default=False
+        ),
     ] = None,
     *,
     as_json: AsJson = False,

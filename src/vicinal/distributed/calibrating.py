@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +64,7 @@ def calibrate(
     representation: RepresentationMap | None = None,
     method: Method | None = None,
     names: Mapping[str, str] | None = None,
+    class_names: Sequence[str] | None = None,
     shards: int | None = None,
     cpus: float = 1,
     patience: float = PATIENCE,
@@ -72,9 +73,10 @@ def calibrate(
     """Calibrate on rows that need not fit one machine; return a predictor whose rows stay in `shards` on the cluster.
 
     `rows` is a Parquet file or a folder of them, which all nodes see, or a Ray dataset, with the truth in labels or
-    targets. Everything else is as in `vicinal.calibrate`, and so are the answers, to the bit. The shards are written to
-    `folder`, which all nodes must see; `load` starts them again. Called again after a failure, it goes on with the
-    shards that are ready.
+    targets. `names` says how columns are called where not by their own name, and `class_names` what labels are, where
+    they are names and the files do not say it. Everything else is as in `vicinal.calibrate`, and so are the answers, to
+    the bit. The shards are written to `folder`, which all nodes must see; `load` starts them again. Called again after
+    a failure, it goes on with the shards that are ready.
     """
     exact_coverage(coverage)
     if not ray.is_initialized():
@@ -89,7 +91,7 @@ def calibrate(
     refusal = f"cannot write {folder}: another process calibrates to it."
     with writing(folder), held(home, lambda: _opened(home), refusal):
         try:
-            known = calibration_rows(rows, home, names)
+            known = calibration_rows(rows, home, names, class_names)
             plan = planned_on(known, coverage, given, chosen, progress=progress)
             how.check(plan.n)
             count = _shard_count(shards, cpus, plan.n)

@@ -41,11 +41,21 @@ def connected(address: str | None = None) -> Iterator[None]:
         ray.init(address=asked, log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **more)
     # Ray leaves the process where it finds no cluster behind an address; the package knows better.
     except (Exception, SystemExit) as error:
-        raise _unavailable(asked, one_line(error) if str(error) else "it does not answer as one") from error
+        raise _unavailable(asked, _why(error)) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _why(error: BaseException) -> str:
+    """Return why Ray did not connect; it says that a token is missing only behind other words."""
+    said: BaseException | None = error
+    while said is not None:
+        if "uthentication" in f"{type(said).__name__} {said}":
+            return "it asks for a token; set RAY_AUTH_MODE=token, and have its token on this machine"
+        said = said.__cause__ or said.__context__
+    return one_line(error) if str(error) else "it does not answer as one"
 
 
 def check_address(address: str) -> None:

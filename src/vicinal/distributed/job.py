@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from vicinal._arrays import positive, whole_number
 from vicinal._extras import needs
 from vicinal._files import same_file
-from vicinal._memory import within
+from vicinal._memory import megabytes, within
 from vicinal._version import __version__
 from vicinal.artifacts import open_predictor
 from vicinal.distributed.calibrating import load
@@ -32,13 +32,14 @@ from vicinal.distributed.sharded import ShardedCalibration
 from vicinal.distributed.shipping import Shipped, shipped
 from vicinal.distributed.stored import is_sharded, read_head
 from vicinal.errors import CannotWrite, InvalidFile, VicinalError, WorkersLost
-from vicinal.predicting.answers import Wanted, fitting
+from vicinal.predicting.answers import Wanted, answered, fitting
 from vicinal.predicting.job import Done
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.quantiles import Coverage
+from vicinal.tables.opening import open_table
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable
-from vicinal.tables.rows import Rows
+from vicinal.tables.rows import Rows, recognized
 
 with needs("ray", "ray"):
     import ray
@@ -91,12 +92,14 @@ class Answering:
 
 def predict_partitions(
     artifact: str | Path,
-    rows: Rows,
+    rows: str | Path | Rows,
     out: str | Path,
     *,
     address: str | None = None,
     coverage: Coverage | None = None,
-    wanted: Wanted | None = None,
+    p_values: bool = False,
+    neighbors: int = 0,
+    names: Mapping[str, str] | None = None,
     workers: int | None = None,
     partition_rows: int = PARTITION_ROWS,
     memory: float | str | None = None,
@@ -105,10 +108,17 @@ def predict_partitions(
 ) -> Done:
     """Predict every row of Parquet files on a Ray cluster, and write a folder of Parquet files.
 
-    All nodes must see the files and the folder. Called again after an interruption, it does only what is missing.
+    `rows` is a Parquet file or a folder of them, which all nodes must see, as they must `out`; `names` says how columns
+    are called where not by their own name. Connected already, that cluster is used; otherwise the one at `address`, or
+    at RAY_ADDRESS, or Ray is started here. Called again after an interruption, it does only what is missing.
     """
-    table = _parquet(rows)
+    given = rows if isinstance(rows, Rows) else recognized(open_table([str(rows)]), names=names)
+    table = _parquet(given)
     positive("patience", patience)
+    if workers is not None:
+        whole_number("workers", workers, least=1)
+    if memory is not None:
+        megabytes("memory", memory)
     with ExitStack() as stack:
         if is_sharded(artifact):
             checksum = read_head(artifact)[0].checksum
@@ -119,7 +129,8 @@ def predict_partitions(
             checksum = info.checksum
         predictor = found if coverage is None else found.at(coverage)
         how = How(address, workers, partition_rows, memory, patience)
-        return _predicted(artifact, checksum, predictor, table, rows, out, wanted, how, advance or (lambda _: None))
+        wanted = fitting(predictor, Wanted(p_values, neighbors))
+        return _predicted(artifact, checksum, predictor, table, given, out, wanted, how, advance or (lambda _: None))
 
 
 @dataclass(frozen=True)
@@ -140,12 +151,11 @@ def _predicted(
     table: ParquetTable | PartitionedTable,
     rows: Rows,
     out: str | Path,
-    wanted: Wanted | None,
+    asked: Wanted,
     how: How,
     advance: Callable[[int], object],
 ) -> Done:
     """Do what is missing of a job."""
-    asked = fitting(predictor, wanted)
     unread = () if predictor.reads_representations else ("representations",)
     partitions = planned(table, how.partition_rows)
     if not partitions:
@@ -155,6 +165,8 @@ def _predicted(
     for meaning in unread:
         rows = rows.without(meaning)
     table.check_types(list(rows.columns.values()))
+    # One row here says at once what would otherwise be said by a worker.
+    list(rows.each(lambda first, outputs, _: answered(predictor, outputs, first, asked), 1, 0, 1))
     job: dict[str, Any] = {
         "vicinal": __version__,
         "model": checksum,
@@ -211,8 +223,9 @@ def _run(pool: Pool[Partition], missing: Sequence[Partition], count: _Count, fol
                 raise WorkersLost(msg)
             count.finished(partition.rows, size)
     except VicinalError as error:
-        kept = f"{there + count.partitions} of {total} partitions are finished and kept; the same again goes on."
-        words = f"{str(error).rstrip()} {kept}"
+        done = there + count.partitions
+        kept = f" {done} of {total} partitions are finished and kept; the same again goes on." if done else ""
+        words = f"{str(error).rstrip()}{kept}"
         kind = next(one for one in (CannotWrite, InvalidFile, WorkersLost, VicinalError) if isinstance(error, one))
         raise kind(words) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ class Plan:
     remark: str
 
 
-def calibration_rows(rows: Any, home: Path, names: Mapping[str, str] | None) -> Rows:
+def calibration_rows(rows: Any, home: Path, names: Mapping[str, str] | None, class_names: Sequence[str] | None) -> Rows:
     """Return the rows as files that shards can read: those of a dataset are written first."""
     source = rows
     if isinstance(rows, ray.data.Dataset):
@@ -71,7 +71,7 @@ def calibration_rows(rows: Any, home: Path, names: Mapping[str, str] | None) -> 
     if not isinstance(source, (str, Path)):
         msg = f"rows must be a Parquet file, a folder of them, or a Ray dataset; got {type(rows).__name__}."
         raise Incompatible(msg)
-    found = recognized(open_table([str(source)]), truth=True, names=names)
+    found = recognized(open_table([str(source)]), truth=True, names=names, class_names=class_names)
     if not isinstance(found.table, (ParquetTable, PartitionedTable)):
         msg = f"a cluster reads Parquet, one file or a folder of them; got {found.table.name}."
         raise InvalidFile(msg)

@@ -225,6 +225,9 @@ class Actors(Shards):
 
     def asked(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
         """Ask all at once."""
+        if not ray.is_initialized():
+            msg = "the shards are gone with their cluster: connect again, and vicinal.distributed.load their folder."
+            raise WorkersLost(msg)
         given = [ray.put(one) if isinstance(one, np.ndarray) and one.nbytes > SHARED else one for one in arguments]
         references = [actor.answer.remote(question, *given) for actor in self.actors]
         return lambda: self._got(references)

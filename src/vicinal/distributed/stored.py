@@ -106,6 +106,10 @@ def _nobody(kept: Kept) -> ReferenceRows:
 def read_head(folder: str | Path) -> tuple[ArtifactInfo, Document]:
     """Return what the head of a predictor in shards says."""
     path = Path(folder).expanduser()
+    if not path.is_dir():
+        more = "it is a file: use vicinal.load" if path.exists() else "there is no such folder"
+        msg = f"{folder} holds no predictor in shards: {more}."
+        raise MissingFile(msg)
     if not (path / HEAD).exists():
         msg = f"{folder} holds no predictor in shards: it has no {HEAD}, which is written when all shards are ready."
         raise MissingFile(msg)

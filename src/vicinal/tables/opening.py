@@ -60,6 +60,8 @@ def _open_one(source: str) -> Table:
         if path.is_dir() and partition_files(path):
             return PartitionedTable.open(path)
         folder = path.is_dir()
+        if not suffix and not path.exists():
+            raise FileNotFoundError
         if suffix not in OPENERS and not folder:
             more = " Read it with pandas, and write it with to_parquet." if suffix in (".csv", ".tsv", ".json") else ""
             msg = f"{shown(path)} has a suffix that is not known: expected {EXPECTED}.{more}"
