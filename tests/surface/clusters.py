@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 
 import numpy as np
 import psutil
@@ -89,10 +90,23 @@ def signal_all(cluster, name, what=signal.SIGKILL):
     return found
 
 
+def wait_for(cluster, name, count, seconds=120):
+    """Wait until so many processes of the cluster work as actors of this name."""
+    deadline = time.monotonic() + seconds
+    while len(working(cluster, name)) < count and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
 def working(cluster, name):
     """Return the numbers of the processes of the cluster that work as actors of this name."""
     found = [process for node in cluster.list_all_nodes() for process in _of_node(node)]
-    return [process.pid for process in found if (process.cmdline() or [""])[0].startswith(f"ray::{name}")]
+    return [process.pid for process in found if _called(process).startswith(f"ray::{name}")]
+
+
+def _called(process):
+    with contextlib.suppress(psutil.Error):
+        return (process.cmdline() or [""])[0]
+    return ""
 
 
 def _of_node(node):
