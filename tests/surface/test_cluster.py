@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -349,13 +350,13 @@ def test_a_wrong_address_is_said_at_once(small, tmp_path):
             f"127.0.0.1:{port}": "connection refused",
             f"127.0.0.1:{silent.getsockname()[1]}": "something else answers there",
             "banana": "it is not HOST:PORT",
-            "no.such.host.invalid:6379": "not known",
+            "no.such.host.invalid:6379": "(name or service not known|name resolution|no address associated)",
         }
         for address, words in addresses.items():
             began = time.monotonic()
             line = refused(*given, "--address", address)
             assert f"there is no Ray cluster at {address}: " in line
-            assert words in line or "name" in line, line
+            assert re.search(words, line), line
             assert time.monotonic() - began < 30
     assert not (tmp_path / "out").exists()
 
@@ -380,7 +381,7 @@ def test_what_a_cluster_cannot_do_is_refused_before_it_starts(small, tmp_path):
     )
     other.save(tmp_path / "other.vicinal")
     line = refused("predict", tmp_path / "other.vicinal", folder / "rows", "--engine", "ray", "--out", tmp_path / "o")
-    assert "rows-000.parquet" in line or "rows" in line
+    assert "this needs outputs of a regression" in line
     assert "goes on" not in line
     line = refused(*ray_given, "--memory", "1foo")
     assert "memory must be" in line
