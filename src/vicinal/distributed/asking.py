@@ -19,7 +19,7 @@ from vicinal.distributed.shard import Shard
 from vicinal.kernels.exact import Joined, join_sums
 from vicinal.kernels.ranks import Rule, own_ranks
 from vicinal.kernels.shards import Moved
-from vicinal.neighbors.everyone import everyones_ranks
+from vicinal.neighbors.everyone import everyones_ranks, sums_from_counts
 
 MOST_QUERIES, FIRST_QUERIES = 4096, 256
 """Queries that are asked about at a time, and at first, when it is not known how long the answers are."""
@@ -147,29 +147,22 @@ class Neighborhoods:
 
     def sums(self, queries: Readable, scores: Floats, own: Ints) -> Joined:
         """Return what is kept of rows to rank them again when a point joins; codes and keys are left empty."""
-        joined = Joined.empty(np.zeros(len(queries), np.int64))
+        codes = np.zeros(len(queries), np.int64)
         if not self.width:
-            return _everyones_sums(joined, self.shards.counted("scores_below", scores), self.n)
+            return sums_from_counts(codes, self.shards.counted("scores_below", scores), self.n)
+        joined = Joined.empty(codes)
         for first, near, _ in self.panels(queries, own):
             rows = slice(first, first + len(near))
-            codes = np.concatenate([near.scores, scores[rows]])
+            values = np.concatenate([near.scores, scores[rows]])
             places = len(near.scores) + np.arange(len(near))
             some = Joined._make(column[rows] if len(column) else column for column in joined)
             panel = near.panel()
 
-            def work(start: int, stop: int, panel: Any = panel, given: Any = (codes, places), out: Any = some) -> None:
+            def work(start: int, stop: int, panel: Any = panel, given: Any = (values, places), out: Any = some) -> None:
                 join_sums(panel, self.rule, *given, 0, start, stop, out)
 
             over_chunks(work, len(near), panel.listed.shape[1])
         return joined
-
-
-def _everyones_sums(joined: Joined, below: Ints, n: int) -> Joined:
-    """Return the sums of rows all of whose others are neighbors at no distance."""
-    joined.reach2[:], joined.nearest[:], joined.near_count[:] = np.inf, 0.0 if n > 1 else np.inf, n - 1
-    joined.near_below[:], joined.near_above[:] = below, n - 1 - below
-    joined.shell_below[:], joined.shell_above[:], joined.alone[:] = 0.0, 0.0, n == 1
-    return joined
 
 
 def some_moved(moved: Moved, first: int, last: int) -> Moved:
