@@ -25,7 +25,7 @@ from sections import write_section
 import vicinal as vc
 from vicinal import distributed
 from vicinal.distributed.cluster import connected
-from vicinal.predicting import predict_file
+from vicinal.tables.batch import predict_file
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import Rows, recognized
 
@@ -65,7 +65,7 @@ def write(folder: Path, n: int, files: int) -> Rows:
 def saved(folder: Path) -> vc.SetPredictor:
     """Calibrate and save a predictor."""
     logits, near, labels = made(CALIBRATION, 0)
-    parts = {"localizer": vc.Exponential(K, 8.0), "nonconformity": vc.NeverEmpty(vc.RAPS(0.01, 5))}
+    parts = {"localizer": vc.Exponential(K, 8.0), "score": vc.NeverEmpty(vc.RAPS(0.01, 5))}
     found = vc.calibrate(vc.ModelOutputs.from_logits(logits, near), labels, 0.9, **parts)
     found.save(folder / "model.vicinal")
     return found
@@ -150,7 +150,7 @@ def sharded(folder: Path, n: int, rounds: int) -> list[str]:
     outputs, labels = rows_of(rows)
     logits, near, _ = made(2_000, 99)
     test = vc.ModelOutputs.from_logits(logits, near)
-    parts = {"localizer": vc.Exponential(K, 8.0), "nonconformity": vc.LAC()}
+    parts = {"localizer": vc.Exponential(K, 8.0), "score": vc.LAC()}
     lines = ["", f"| {n:,} calibration rows | calibrate, s | 2,000 rows predicted, s | the same thresholds |"]
     lines += ["|---|---|---|---|"]
     with connected(None):

@@ -49,9 +49,7 @@ def plain_sets() -> list[tuple[str, float, float, str]]:
     cal, cal_labels = probabilities(CALIBRATION, 0)
     test, _ = probabilities(ROWS, 1)
     score = vc.RAPS(rank_penalty=0.01, free_ranks=5)
-    predictor = vc.calibrate(
-        vc.ModelOutputs.from_probabilities(cal), cal_labels, 0.9, nonconformity=score, method=vc.Split()
-    )
+    predictor = vc.calibrate(vc.ModelOutputs.from_probabilities(cal), cal_labels, 0.9, score=score, method=vc.Split())
     copy = median_seconds(test.copy, 15)
 
     def predict() -> vc.PredictionSets:
@@ -76,7 +74,7 @@ def neighborhood_sets() -> list[tuple[str, float, float, str]]:
     def calibrate() -> vc.SetPredictor:
         outputs = vc.ModelOutputs.from_probabilities(cal, near)
         score = vc.RAPS(rank_penalty=0.01, free_ranks=5)
-        return vc.calibrate(outputs, cal_labels, 0.9, nonconformity=score, localizer=localizer)
+        return vc.calibrate(outputs, cal_labels, 0.9, score=score, localizer=localizer)
 
     calibrated = median_seconds(calibrate, 3)
     predictor = calibrate()
@@ -114,13 +112,13 @@ def peak_memory() -> None:
     near, far = representations(cal_labels, 2), representations(test_labels, 3)
     warm = vc.ModelOutputs.from_probabilities(cal[:600], near[:600])
     localizer = vc.Exponential(n_neighbors=NEIGHBORS, bandwidth=20.0)
-    vc.calibrate(warm, cal_labels[:600], 0.9, nonconformity=vc.RAPS(0.01, 5), localizer=localizer).predict(warm)
+    vc.calibrate(warm, cal_labels[:600], 0.9, score=vc.RAPS(0.01, 5), localizer=localizer).predict(warm)
     process = psutil.Process()
     # Writing 5 here makes the kernel start the peak anew from the memory held now: the inputs and the program.
     Path("/proc/self/clear_refs").write_text("5")
     before = process.memory_info().rss
     outputs = vc.ModelOutputs.from_probabilities(cal, near)
-    predictor = vc.calibrate(outputs, cal_labels, 0.9, nonconformity=vc.RAPS(0.01, 5), localizer=localizer)
+    predictor = vc.calibrate(outputs, cal_labels, 0.9, score=vc.RAPS(0.01, 5), localizer=localizer)
     predictor.predict(vc.ModelOutputs.from_probabilities(test, far))
     status = Path("/proc/self/status").read_text()
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) * 1024
@@ -134,9 +132,7 @@ def cold_start() -> None:
         rng.standard_normal((200, 10)).astype(np.float32), rng.standard_normal((200, 32)).astype(np.float32)
     )
     started = time.perf_counter()
-    predictor = vc.calibrate(
-        outputs, np.zeros(200, int), 0.9, nonconformity=vc.APS(), localizer=vc.Exponential(20, 1.0)
-    )
+    predictor = vc.calibrate(outputs, np.zeros(200, int), 0.9, score=vc.APS(), localizer=vc.Exponential(20, 1.0))
     predictor.predict(outputs)
     print(time.perf_counter() - started)
 

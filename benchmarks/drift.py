@@ -29,7 +29,7 @@ def stream(
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(data.labels))
     known, new = data[order[:CALIBRATED]], data[order[CALIBRATED : CALIBRATED + LENGTH]]
-    predictor = vc.calibrate(known.outputs, known.labels, COVERAGE, nonconformity=score, method=vc.Split())
+    predictor = vc.calibrate(known.outputs, known.labels, COVERAGE, score=score, method=vc.Split())
     half = rng.permutation(100)[:50]
     permuted = np.arange(100)
     permuted[half] = np.roll(half, 1)

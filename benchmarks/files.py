@@ -67,9 +67,9 @@ def predicting(folder: Path) -> list[str]:
     near, score = vc.Exponential(NEIGHBORS, 5.0), vc.NeverEmpty(vc.APS())
     lines = [f"| read {ROWS:,} rows from parquet | {reading:.2f} | 1 | {ROWS / reading:,.0f} | |"]
     for name, method in (("Split", vc.Split()), ("Exact", vc.Exact())):
-        vc.calibrate(
-            outputs, labels, 0.9, nonconformity=score, localizer=near if method.local else None, method=method
-        ).save(folder / "model.vicinal")
+        vc.calibrate(outputs, labels, 0.9, score=score, localizer=near if method.local else None, method=method).save(
+            folder / "model.vicinal"
+        )
         command = [sys.executable, __file__, "--job", "predict", str(folder)]
         found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         seconds, memory = found["seconds"], found["memory"]

@@ -109,7 +109,7 @@ def sets_section(device: torch.device) -> list[str]:
     ]
     for method, tf32 in [*product(METHODS, [False]), (vc.LeaveOneOut(), True), (vc.Exact(), True)]:
         predictor = vc.calibrate(
-            cal, labels, 0.9, nonconformity=SCORE, localizer=LOCALIZER, method=method, search=TorchSearch(device)
+            cal, labels, 0.9, score=SCORE, localizer=LOCALIZER, method=method, search=TorchSearch(device)
         )
         module = wrapped(predictor, device, tf32=tf32)
         spent = milliseconds(lambda module=module: module.sets_of(probabilities, rows), device)
@@ -140,7 +140,7 @@ def tf32_lines(cal: vc.ClassificationOutputs, labels: np.ndarray, probabilities:
     changed = {}
     for method in METHODS:
         predictor = vc.calibrate(
-            cal, labels, 0.9, nonconformity=SCORE, localizer=LOCALIZER, method=method, search=TorchSearch(device)
+            cal, labels, 0.9, score=SCORE, localizer=LOCALIZER, method=method, search=TorchSearch(device)
         )
         plain, coarse = (wrapped(predictor, device, tf32=tf32).sets_of(probabilities, rows) for tf32 in (False, True))
         changed[type(method).__name__] = float((plain.mask != coarse.mask).any(1).double().mean())
@@ -192,9 +192,7 @@ def agreement_section(device: torch.device) -> list[str]:
             )
             outputs = vc.ModelOutputs.from_logits(logits.astype(kind), rows.astype(kind))
             localizer = vc.Exponential(n_neighbors=100, bandwidth=4.0)
-            predictor = vc.calibrate(
-                outputs[:n], labels[:n], 0.9, nonconformity=SCORE, localizer=localizer, method=method
-            )
+            predictor = vc.calibrate(outputs[:n], labels[:n], 0.9, score=SCORE, localizer=localizer, method=method)
             expected = predictor.predict(outputs[n:])
             module = ConformalModule(Nothing().to(device), predictor)
             sent = [

@@ -57,9 +57,9 @@ def cut(data: vc.datasets.LabeledOutputs, fitted: object, rows: tuple[np.ndarray
         ranked.outputs,
         ranked.labels,
         COVERAGE,
-        nonconformity=vc.RAPS(rank_penalty=0.01, free_ranks=5),
+        score=vc.RAPS(rank_penalty=0.01, free_ranks=5),
         localizer=vc.Exponential(NEIGHBORS, 2.0),
-        representation=fitted,
+        representation_map=fitted,
         method=vc.SplitReference(rows=(reference.outputs, reference.labels)),
         search=search,
     )

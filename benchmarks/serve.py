@@ -131,7 +131,7 @@ def main() -> None:
     outputs, labels = made(ROWS, 1)
     near = vc.Exponential(n_neighbors=200, bandwidth=10.0)
     score = vc.NeverEmpty(vc.RAPS(rank_penalty=0.01, free_ranks=5))
-    vc.calibrate(outputs, labels, 0.9, nonconformity=score, localizer=near).save(folder / "model.vicinal")
+    vc.calibrate(outputs, labels, 0.9, score=score, localizer=near).save(folder / "model.vicinal")
     rows = bodies(made(64, 2)[0])
     service, nothing = given.ports
     command = [sys.executable, "-m", "vicinal", "serve", str(folder / "model.vicinal"), "--port", str(service)]

@@ -66,14 +66,14 @@ class Peak:
 
 def main() -> None:
     outputs, labels = made_rows()
-    vc.tune(outputs[:300], labels[:300], 0.9, search=vc.Grid(SPACE), progress=False)  # compile
+    vc.tune(outputs[:300], labels[:300], 0.9, strategy=vc.Grid(SPACE), progress=False)  # compile
     folds = np.arange(ROWS) % 5
     most = round(0.3 * (ROWS - 1))
     search = seconds(lambda: NeighborLists.among(outputs.representations, round(0.8 * most), folds, most))
     product = seconds(lambda: outputs.representations @ outputs.representations.T)
     with Peak() as peak:
         started = time.perf_counter()
-        report = vc.tune(outputs, labels, 0.9, search=vc.Grid(SPACE), progress=False)
+        report = vc.tune(outputs, labels, 0.9, strategy=vc.Grid(SPACE), progress=False)
         took = time.perf_counter() - started
     with Peak():
         default = seconds(lambda: vc.tune(outputs[:3000], labels[:3000], 0.9, progress=False))

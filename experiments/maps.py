@@ -54,10 +54,12 @@ def run(folder: Path, name: str) -> dict[str, object]:
         first = None
         for title, plan in plans.items():
             fitted = plan.fit(tuning[0])
-            rows = [np.asarray(fitted.of(part[0].representations), np.float32) for part in (test, calibration)]
+            rows = [np.asarray(fitted.apply(part[0].representations), np.float32) for part in (test, calibration)]
             found_near = nearest(*rows)
             first = found_near if first is None else first
-            predictor = vc.calibrate(*calibration, 0.9, localizer=near, representation=fitted, probabilities=votes)
+            predictor = vc.calibrate(
+                *calibration, 0.9, localizer=near, representation_map=fitted, probability_model=votes
+            )
             predictor.thresholds(test[0])  # warm
             started = time.perf_counter()
             predictor.thresholds(test[0])

@@ -32,7 +32,7 @@ from resnet import DEPTHS, ResNet
 from torch import Tensor, nn
 
 import vicinal as vc
-from vicinal._files import replacing
+from vicinal._util.files import replacing
 from vicinal.experiments.epochs import epoch_statistics
 from vicinal.experiments.images import cifar_images
 

@@ -35,15 +35,15 @@ COMPONENTS = vc.Chain(vc.UnitLength(), vc.PrincipalComponents(64))
 
 SEARCHES = {
     "tuned": vc.Grid(),
-    "without votes": vc.Grid(vc.Space(probabilities=NO_VOTES)),
+    "without votes": vc.Grid(vc.Space(probability_model=NO_VOTES)),
     "without neighborhoods": vc.Grid(vc.Space(localizer=NOBODY_NEAR)),
-    "without both": vc.Grid(vc.Space(probabilities=NO_VOTES, localizer=NOBODY_NEAR)),
-    "without maps": vc.Grid(vc.Space(representation=(None,))),
-    "with 64 principal components too": vc.Grid(vc.Space(representation=(None, vc.UnitLength(), COMPONENTS))),
+    "without both": vc.Grid(vc.Space(probability_model=NO_VOTES, localizer=NOBODY_NEAR)),
+    "without maps": vc.Grid(vc.Space(representation_map=(None,))),
+    "with 64 principal components too": vc.Grid(vc.Space(representation_map=(None, vc.UnitLength(), COMPONENTS))),
     "Bayesian, 200 trials": vc.Bayesian(trials=200),
 }
 FEW = ("tuned", "without votes", "without neighborhoods", "without both")
-LIGHT = {"tuned, LAC without neighborhoods": vc.Grid(vc.Space(nonconformity=(vc.LAC(),), localizer=NOBODY_NEAR))}
+LIGHT = {"tuned, LAC without neighborhoods": vc.Grid(vc.Space(score=(vc.LAC(),), localizer=NOBODY_NEAR))}
 OBJECTIVES = (vc.DecileGap(0.1),)
 
 
@@ -65,12 +65,12 @@ class Split:
     def baselines(self, *, light: bool) -> dict[str, tuple[dict, str, float]]:
         """Return scores for Split: LAC, and RAPS with the penalty that makes the smallest sets of the tuning rows."""
         scaling = vc.TemperatureScaling.fit(*self.rows.get("scaling", self.rows["tuning"]))
-        found = {"Split, LAC": ({"nonconformity": vc.LAC(), "probabilities": scaling}, "LAC", 0.0)}
+        found = {"Split, LAC": ({"score": vc.LAC(), "probability_model": scaling}, "LAC", 0.0)}
         if light:
             return found
         plain = [vc.RAPS(penalty, 5) for penalty in vc.Space().penalties]
         for name, scores in {"RAPS": plain, "NeverEmpty(RAPS)": [vc.NeverEmpty(score) for score in plain]}.items():
-            space = vc.Space(nonconformity=scores, probabilities=[scaling], localizer=NOBODY_NEAR)
+            space = vc.Space(score=scores, probability_model=[scaling], localizer=NOBODY_NEAR)
             settings, words, seconds = self.tuned(vc.Grid(space))
             found[f"Split, {name}"] = ({**settings, "localizer": None}, words, seconds)
         return found

@@ -13,56 +13,68 @@ def squared_distances(a, b):
     return ((np.asarray(a, float)[:, None, :] - np.asarray(b, float)[None, :, :]) ** 2).sum(-1)
 
 
-def neighbors(distances, others, rule):
+def log_weight(localizer, distance):
+    """The logarithm of the weight at a distance, from the localizer's own formula."""
+    if math.isinf(localizer.bandwidth):
+        return 0.0
+    return float(localizer.log_weight(np)(distance / localizer.bandwidth))
+
+
+def neighbors(distances, others, localizer):
     """Neighbors of a point among `others`, with raw weights; `distances` are squared."""
     others = list(others)
-    if rule.radius2 >= 0:
-        near = [j for j in others if math.sqrt(distances[j]) <= math.sqrt(rule.radius2)]
+    count, radius2 = localizer.reach(1)
+    if radius2 >= 0:
+        near = [j for j in others if math.sqrt(distances[j]) <= math.sqrt(radius2)]
         if not near:
             return others, [1.0] * len(others)
-    elif rule.n_neighbors == 0 or len(others) < rule.n_neighbors:
+    elif count == 0 or len(others) < count:
         near = others
     else:
-        reach = sorted(distances[j] for j in others)[rule.n_neighbors - 1]
+        reach = sorted(distances[j] for j in others)[count - 1]
         near = [j for j in others if distances[j] <= reach]
-    if math.isinf(rule.bandwidth) or not near:
-        return near, [1.0] * len(near)
+    if not near:
+        return near, []
     nearest = min(math.sqrt(distances[j]) for j in near)
-    return near, [math.exp(-(math.sqrt(distances[j]) - nearest) / rule.bandwidth) for j in near]
+    return near, [
+        math.exp(log_weight(localizer, math.sqrt(distances[j])) - log_weight(localizer, nearest)) for j in near
+    ]
 
 
-def rank(distances, others, rule, scores, value):
+def rank(distances, others, localizer, scores, value):
     """The local rank of a value, in units of 2^-32."""
-    near, weights = neighbors(distances, others, rule)
+    near, weights = neighbors(distances, others, localizer)
     below = sum(w for j, w in zip(near, weights, strict=True) if scores[j] < value)
     above = sum(w for j, w in zip(near, weights, strict=True) if scores[j] >= value)
     return 0 if below + above == 0 else int(np.rint(UNITS * (below / (below + above))))
 
 
-def exact_count(distances, scores, value, rule):
+def exact_count(distances, scores, value, localizer):
     """Calibration pairs below the test pair when the test point, the last row, has score `value`."""
     n = len(scores)
     joined = [*scores, value]
-    own = (rank(distances[n], range(n), rule, joined, value), value)
+    own = (rank(distances[n], range(n), localizer, joined, value), value)
     pairs = [
-        (rank(distances[i], [j for j in range(n + 1) if j != i], rule, joined, joined[i]), joined[i]) for i in range(n)
+        (rank(distances[i], [j for j in range(n + 1) if j != i], localizer, joined, joined[i]), joined[i])
+        for i in range(n)
     ]
     return sum(pair < own for pair in pairs)
 
 
-def plugged_pairs(distances, scores, rule, *, ranked=None, ranked_distances=None):
+def plugged_pairs(distances, scores, localizer, *, ranked=None, ranked_distances=None):
     """Pairs of rows ranked among the others (leave-one-out), or among reference rows given apart."""
     n = len(scores)
     if ranked is None:
         return [
-            (rank(distances[i], [j for j in range(n) if j != i], rule, scores, scores[i]), scores[i]) for i in range(n)
+            (rank(distances[i], [j for j in range(n) if j != i], localizer, scores, scores[i]), scores[i])
+            for i in range(n)
         ]
-    return [(rank(ranked_distances[i], range(n), rule, scores, value), value) for i, value in enumerate(ranked)]
+    return [(rank(ranked_distances[i], range(n), localizer, scores, value), value) for i, value in enumerate(ranked)]
 
 
-def plugged_count(distances, scores, rule, pairs, value):
+def plugged_count(distances, scores, localizer, pairs, value):
     """Ranked pairs below the test pair; `distances` from the test point to the reference rows."""
-    own = (rank(distances, range(len(scores)), rule, scores, value), value)
+    own = (rank(distances, range(len(scores)), localizer, scores, value), value)
     return sum(pair < own for pair in pairs)
 
 
@@ -87,25 +99,25 @@ class PaperTranscription:
     largest a, in units, with a share of at least c of the V_i within Q(a; i).
     """
 
-    def __init__(self, distances, scores, rule):
-        self.scores, self.rule, n = list(scores), rule, len(scores)
+    def __init__(self, distances, scores, localizer):
+        self.scores, self.localizer, n = list(scores), localizer, len(scores)
         self.weights = [self._weights(distances[i], [j for j in range(n) if j != i], own=i) for i in range(n)]
 
     def _weights(self, distances, others, own):
         others = sorted(others, key=lambda j: distances[j])
-        if self.rule.radius2 >= 0:
-            near = [j for j in others if math.sqrt(distances[j]) <= math.sqrt(self.rule.radius2)]
-        elif self.rule.n_neighbors == 0:
+        count, radius2 = self.localizer.reach(1)
+        if radius2 >= 0:
+            near = [j for j in others if math.sqrt(distances[j]) <= math.sqrt(radius2)]
+        elif count == 0:
             near = others
-        elif self.rule.n_neighbors == 1:
+        elif count == 1:
             near = []
         else:
-            reach = [distances[j] for j in others][: self.rule.n_neighbors - 1][-1]
+            reach = [distances[j] for j in others][: count - 1][-1]
             near = [j for j in others if distances[j] <= reach]
-        width = self.rule.bandwidth
         raw = {own: 1.0}
         for j in near:
-            raw[j] = 1.0 if math.isinf(width) else math.exp(-math.sqrt(distances[j]) / width)
+            raw[j] = math.exp(log_weight(self.localizer, math.sqrt(distances[j])) - log_weight(self.localizer, 0.0))
         total = sum(raw.values())
         return {j: weight / total for j, weight in raw.items()}
 

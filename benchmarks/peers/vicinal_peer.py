@@ -24,7 +24,7 @@ def outputs(rows: Any) -> vc.ClassificationOutputs:
 
 def calibrate(rows: Any, coverage: float, score: Any, **parts: Any) -> Predicts:
     """Calibrate, and return what predicts."""
-    predictor = vc.calibrate(outputs(rows), rows.labels, coverage, nonconformity=score, **parts)
+    predictor = vc.calibrate(outputs(rows), rows.labels, coverage, score=score, **parts)
     return Predicts(predictor)
 
 

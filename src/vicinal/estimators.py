@@ -24,17 +24,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._arrays import Floats, Ints, proper_share
-from vicinal.calibrating import calibrate
+from vicinal._util.arrays import Floats, Ints, proper_share
+from vicinal._util.splitting import split_rows
 from vicinal.calibration import Method
-from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, TooFewRows
-from vicinal.localizers import Localizer
+from vicinal.calibration.levels import Coverage
+from vicinal.errors import Incompatible, InvalidArgument, InvalidValue, TooFewRows
+from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
-from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.quantiles import Coverage
+from vicinal.predictor.calibrate import calibrate
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets, label_numbers
 from vicinal.scores import Score
-from vicinal.splitting import split_rows
 
 Representation = str | Callable[[NDArray[Any]], ArrayLike] | None
 
@@ -47,7 +47,7 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
         estimator: BaseEstimator | None = None,
         *,
         coverage: Coverage = 0.9,
-        nonconformity: Score | None = None,
+        score_function: Score | None = None,
         localizer: Localizer | None = None,
         method: Method | None = None,
         representation: Representation = None,
@@ -56,7 +56,7 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.estimator = estimator
         self.coverage = coverage
-        self.nonconformity = nonconformity
+        self.score_function = score_function
         self.localizer = localizer
         self.method = method
         self.representation = representation
@@ -107,7 +107,7 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
             self.calibration_outputs_,
             self.calibration_targets_,
             coverage,
-            nonconformity=self.nonconformity,
+            score=self.score_function,
             localizer=self.localizer,
             method=self.method,
         )
@@ -134,10 +134,10 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
             found = getattr(self.estimator_, self.representation, None)
             if not callable(found):
                 expected = f"a method of {type(self.estimator_).__name__}, or a callable"
-                raise InvalidLevel("representation", self.representation, expected)
+                raise InvalidArgument("representation", self.representation, expected)
             return np.asarray(found(X))
         if not callable(self.representation):
-            raise InvalidLevel("representation", self.representation, "None, the name of a method, or a callable")
+            raise InvalidArgument("representation", self.representation, "None, the name of a method, or a callable")
         return np.asarray(self.representation(X))
 
 

@@ -10,7 +10,7 @@ from typing import Self, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicinal._arrays import (
+from vicinal._util.arrays import (
     Floats,
     Ints,
     Reals,
@@ -20,7 +20,7 @@ from vicinal._arrays import (
     check_probabilities,
     check_rows,
 )
-from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.errors import Column, Incompatible, InvalidValue, ShapeMismatch, TooFewRows
 
 RowIds: TypeAlias = NDArray[np.int64] | NDArray[np.str_]
 RowSelection: TypeAlias = slice | Ints | NDArray[np.bool_]
@@ -113,8 +113,8 @@ class ModelOutputs(ABC):
             check_rows(len(points), widths, "scales", "predictions")
             if widths.min() <= 0:
                 row = int(np.argmin(widths))
-                msg = f"scales must be above 0; row {row} holds {widths[row]}."
-                raise InvalidValue(msg)
+                msg = f"scales must be above 0; row {{row}} holds {widths[row]}."
+                raise InvalidValue(msg, row=row)
         return RegressionOutputs(
             predictions=points,
             scales=widths,
@@ -210,22 +210,16 @@ class Companions(TypedDict):
 def as_classification(outputs: ModelOutputs) -> ClassificationOutputs:
     """Refuse anything but outputs of a classifier."""
     if not isinstance(outputs, ClassificationOutputs):
-        msg = (
-            "this needs outputs of a classifier; use ModelOutputs.from_logits or .from_probabilities. "
-            f"Got {type(outputs).__name__}."
-        )
-        raise Incompatible(msg)
+        msg = f"this needs outputs of a classifier; {{column}}. Got {type(outputs).__name__}."
+        raise Incompatible(msg, column=Column("logits or probabilities"))
     return outputs
 
 
 def as_regression(outputs: ModelOutputs) -> RegressionOutputs:
     """Refuse anything but outputs of a regression."""
     if not isinstance(outputs, RegressionOutputs):
-        msg = (
-            "this needs outputs of a regression; use ModelOutputs.from_predictions or .from_quantiles. "
-            f"Got {type(outputs).__name__}."
-        )
-        raise Incompatible(msg)
+        msg = f"this needs outputs of a regression; {{column}}. Got {type(outputs).__name__}."
+        raise Incompatible(msg, column=Column("predictions, or lower and upper"))
     return outputs
 
 

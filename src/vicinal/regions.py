@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicinal._arrays import Bools, Floats, Ints, as_array, as_labels, as_targets, check_rows
+from vicinal._util.arrays import Bools, Floats, Ints, as_array, as_labels, as_targets, check_rows
 from vicinal.errors import InvalidValue
 from vicinal.outputs import as_class_names
 
@@ -42,10 +42,20 @@ class PredictionSets:
     def __len__(self) -> int:
         return len(self.members)
 
-    def __getitem__(self, rows: slice) -> PredictionSets:
-        """Return the sets of some rows."""
+    @overload
+    def __getitem__(self, rows: int) -> list[Any]: ...
+    @overload
+    def __getitem__(self, rows: slice | Ints | Bools) -> PredictionSets: ...
+    def __getitem__(self, rows: int | slice | Ints | Bools) -> list[Any] | PredictionSets:
+        """Return the labels of one row's set, or the sets of some rows: a slice, row numbers or a mask."""
+        if isinstance(rows, (int, np.integer)):
+            one = _row(rows, len(self))
+            return self[one : one + 1].labels()[0]
         some = self.members[rows], self.thresholds[rows], self.confidences[rows]
         return PredictionSets(*some, self.class_names, self.coverage, self.classes)
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return iter(self.labels())
 
     def labels(self, names: Sequence[str] | None = None) -> list[list[str]] | list[list[int]]:
         """Return each set as a list of class names, or of class numbers where there are no names."""
@@ -105,9 +115,19 @@ class PredictionIntervals:
     def __len__(self) -> int:
         return len(self.lower)
 
-    def __getitem__(self, rows: slice) -> PredictionIntervals:
-        """Return the intervals of some rows."""
+    @overload
+    def __getitem__(self, rows: int) -> tuple[float, float]: ...
+    @overload
+    def __getitem__(self, rows: slice | Ints | Bools) -> PredictionIntervals: ...
+    def __getitem__(self, rows: int | slice | Ints | Bools) -> tuple[float, float] | PredictionIntervals:
+        """Return the bounds of one row's interval, or the intervals of some rows: a slice, row numbers or a mask."""
+        if isinstance(rows, (int, np.integer)):
+            one = _row(rows, len(self))
+            return float(self.lower[one]), float(self.upper[one])
         return PredictionIntervals(self.lower[rows], self.upper[rows], self.thresholds[rows], self.coverage)
+
+    def __iter__(self) -> Iterator[tuple[float, float]]:
+        return zip(self.lower.tolist(), self.upper.tolist(), strict=True)
 
     def covered(self, targets: ArrayLike) -> Bools:
         """Return for each row whether its interval holds the target, (n,)."""
@@ -117,6 +137,14 @@ class PredictionIntervals:
     def __repr__(self) -> str:
         mean = f", mean length {self.lengths.mean():.4g}" if len(self) else ""
         return f"PredictionIntervals({len(self)} rows{mean})"
+
+
+def _row(number: int, n_rows: int) -> int:
+    """Return a row number from 0; one from the end is negative. `IndexError` past either ends a loop."""
+    if not -n_rows <= number < n_rows:
+        msg = f"row {number} is not one of the {n_rows} rows."
+        raise IndexError(msg)
+    return int(number) % n_rows
 
 
 def label_numbers(targets: NDArray[Any], classes: NDArray[Any]) -> Ints:

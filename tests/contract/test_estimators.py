@@ -85,7 +85,7 @@ def test_representations_are_inputs_methods_or_callables(representation, width):
 
 def test_a_representation_that_is_no_method_is_refused():
     X, y = make_classification(100, random_state=0)
-    with pytest.raises(vc.errors.InvalidLevel, match="a method of LogisticRegression"):
+    with pytest.raises(vc.errors.InvalidArgument, match="a method of LogisticRegression"):
         vc.NeighborhoodClassifier(representation="embed").fit(X, y)
 
 
@@ -143,7 +143,7 @@ def test_an_estimator_without_probabilities_is_refused():
     with pytest.raises(vc.errors.Incompatible, match="LinearSVC has no predict_proba"):
         vc.NeighborhoodClassifier(LinearSVC()).fit(X, y)
     for options in ({"representation": 5}, {"calibration_share": "a"}, {"calibration_share": 1.5}):
-        with pytest.raises(vc.errors.InvalidLevel, match=next(iter(options))):
+        with pytest.raises(vc.errors.InvalidArgument, match=next(iter(options))):
             vc.NeighborhoodClassifier(**options).fit(X, y)
 
 

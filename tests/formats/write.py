@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import vicinal as vc
-from vicinal.codec.artifact import FORMAT
+from vicinal.persistence.artifact import FORMAT
 
 HERE = Path(__file__).parent
 
@@ -48,16 +48,16 @@ def predictors() -> dict[str, vc.SetPredictor | vc.IntervalPredictor]:
     raps, aps = vc.NeverEmpty(vc.RAPS(0.1, 1, seed=7)), vc.APS(seed=3)
     apart = vc.SplitReference(rows=(tuning, known))
     return {
-        "exact": vc.calibrate(calibration, labels, 0.8, nonconformity=raps, localizer=near, probabilities=votes),
-        "mapped": vc.calibrate(calibration, labels, 0.8, localizer=vc.Uniform(0.2), representation=mapped),
+        "exact": vc.calibrate(calibration, labels, 0.8, score=raps, localizer=near, probability_model=votes),
+        "mapped": vc.calibrate(calibration, labels, 0.8, localizer=vc.Uniform(0.2), representation_map=mapped),
         "split": vc.calibrate(
-            calibration, labels, 0.9, nonconformity=aps, probabilities=vc.TemperatureScaling(1.5), method=vc.Split()
+            calibration, labels, 0.9, score=aps, probability_model=vc.TemperatureScaling(1.5), method=vc.Split()
         ),
         "reference": vc.calibrate(calibration, labels, 0.8, localizer=vc.Ball(0.7), method=apart),
         "left_out": vc.calibrate(calibration, labels, 0.8, localizer=near, method=vc.LeaveOneOut()),
         "paper": vc.calibrate(calibration, labels, 0.8, localizer=near, method=vc.PaperLiteral()),
-        "half": vc.calibrate(calibration, labels, 0.8, localizer=near, representation=vc.Rounded(16)),
-        "intervals": vc.calibrate(further, truths, 0.8, nonconformity=scaled, localizer=vc.Uniform(12)),
+        "half": vc.calibrate(calibration, labels, 0.8, localizer=near, representation_map=vc.Rounded(16)),
+        "intervals": vc.calibrate(further, truths, 0.8, score=scaled, localizer=vc.Uniform(12)),
     }
 
 
@@ -76,8 +76,8 @@ def main() -> None:
         else:
             found = predictor.predict(inputs)
             answers[name] = np.stack([found.lower, found.upper])
-    few = vc.Space(nonconformity=[vc.LAC(), vc.APS()], shares=(0.2,), multiples=(0.5,), bandwidths=(1,))
-    report = vc.tune(*rows(120, 5), 0.8, search=vc.Grid(few), progress=False)
+    few = vc.Space(score=[vc.LAC(), vc.APS()], shares=(0.2,), multiples=(0.5,), bandwidths=(1,))
+    report = vc.tune(*rows(120, 5), 0.8, strategy=vc.Grid(few), progress=False)
     vc.save_tuning(report, folder / "tuning.vicinal", data="a test")
     answers["tuning"] = np.array([[one.size, one.coverage, one.saving] for one in report.candidates])
     np.savez(folder / "answers.npz", **answers)

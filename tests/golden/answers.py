@@ -1,7 +1,7 @@
 """Answers of every combination of parts on bundled rows: `python -m tests.golden.answers` records them.
 
-A digest tells whether all bits are the same; a few thresholds are kept as numbers, for machines whose arithmetic differs
-in the last bits.
+A digest tells whether all bits are the same; a few thresholds are kept as numbers, for machines whose arithmetic
+differs in the last bits.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ CLASSES = 20
 """Classes kept: the first ones, so that small sets of rows hold ties and misses."""
 
 METHODS = {
-    "Split": lambda: vc.Split(),
-    "Exact": lambda: vc.Exact(),
+    "Split": vc.Split,
+    "Exact": vc.Exact,
     "SplitReference": lambda: vc.SplitReference(fraction=0.4),
-    "LeaveOneOut": lambda: vc.LeaveOneOut(),
-    "PaperLiteral": lambda: vc.PaperLiteral(),
+    "LeaveOneOut": vc.LeaveOneOut,
+    "PaperLiteral": vc.PaperLiteral,
 }
 SCORES = {
-    "LAC": lambda: vc.LAC(),
-    "APS": lambda: vc.APS(),
+    "LAC": vc.LAC,
+    "APS": vc.APS,
     "RAPS": lambda: vc.RAPS(rank_penalty=0.02, free_ranks=2),
     "NeverEmpty-LAC": lambda: vc.NeverEmpty(vc.LAC()),
     "NeverEmpty-RAPS": lambda: vc.NeverEmpty(vc.RAPS(rank_penalty=0.5, free_ranks=0)),
@@ -58,13 +58,13 @@ MAPS: dict[str, Callable[[Any], Any]] = {
 }
 MODELS: dict[str, Callable[[Any, Any], Any]] = {
     "none": lambda rows, labels: None,
-    "Temperature": lambda rows, labels: vc.TemperatureScaling.fit(rows, labels),
-    "Votes": lambda rows, labels: vc.NeighborVotes.fit(rows, labels),
+    "Temperature": vc.TemperatureScaling.fit,
+    "Votes": vc.NeighborVotes.fit,
 }
 REGRESSIONS = {
     "AbsoluteResidual": lambda scale: vc.AbsoluteResidual(),
     "ScaledResidual": lambda scale: vc.ScaledResidual(),
-    "ScaledResidual-neighbors": lambda scale: vc.ScaledResidual(scale),
+    "ScaledResidual-neighbors": vc.ScaledResidual,
     "CQR": lambda scale: vc.CQR(),
 }
 
@@ -132,10 +132,10 @@ def calibrated_sets(world: World, key: tuple[str, str, str, str, str], search: A
         world.sets[CALIBRATION],
         world.labels[CALIBRATION],
         0.8,
-        nonconformity=SCORES[score](),
+        score=SCORES[score](),
         localizer=None if localizer == "none" else LOCALIZERS[localizer](),
-        probabilities=world.models[model],
-        representation=world.maps[named],
+        probability_model=world.models[model],
+        representation_map=world.maps[named],
         method=METHODS[method](),
         search=search,
     )
@@ -162,9 +162,9 @@ def value_answer(world: World, key: tuple[str, str, str, str]) -> list[Any]:
         outputs[CALIBRATION],
         world.targets[CALIBRATION],
         0.8,
-        nonconformity=REGRESSIONS[score](world.scale),
+        score=REGRESSIONS[score](world.scale),
         localizer=None if localizer == "none" else LOCALIZERS[localizer](),
-        representation=world.value_maps[named],
+        representation_map=world.value_maps[named],
         method=METHODS[method](),
     )
     found = predictor.predict(outputs[TEST])

@@ -23,9 +23,9 @@ from tests.instances import (
     classification_rows,
     regression_rows,
 )
-from vicinal._files import replacing
-from vicinal.codec.parts import PARTS
+from vicinal._util.files import replacing
 from vicinal.neighbors import reference as search
+from vicinal.persistence.parts import PARTS
 
 N = 48
 TUNING, LABELS = classification_rows(60, seed=3)
@@ -64,22 +64,22 @@ def classification_cases():
 
 
 def round_trips(cases, path):
-    for number, (score, localizer, method, representation, probabilities) in cases:
+    for number, (score, localizer, method, representation_map, probabilities) in cases:
         predictor = vc.calibrate(
             ROWS,
             TARGETS,
             0.8,
-            nonconformity=score,
+            score=score,
             localizer=localizer if method.local else None,
             method=method,
-            representation=representation,
-            probabilities=probabilities,
+            representation_map=representation_map,
+            probability_model=probabilities,
         )
         predictor.save(path)
         try:
             same(predictor, vc.load(path), TEST)
         except AssertionError as error:
-            raise AssertionError(number, score, localizer, method, representation, probabilities) from error
+            raise AssertionError(number, score, localizer, method, representation_map, probabilities) from error
 
 
 def test_round_trips_of_sets(tmp_path):
@@ -101,15 +101,15 @@ def test_round_trips_of_intervals(score, tmp_path):
     tests, truths = regression_rows(9, seed=8)
     name = type(score).__name__ if score is not SCALED else "AbsoluteResidual"
     maps = [None, vc.UnitLength(), vc.Standardize().fit(VALUES[name])]
-    for localizer, method, representation in itertools.product(LOCALIZERS, METHODS, maps):
+    for localizer, method, representation_map in itertools.product(LOCALIZERS, METHODS, maps):
         predictor = vc.calibrate(
             outputs[name],
             targets,
             0.8,
-            nonconformity=score,
+            score=score,
             localizer=localizer if method.local else None,
             method=method,
-            representation=representation,
+            representation_map=representation_map,
         )
         predictor.save(tmp_path / "a.vicinal")
         same(predictor, vc.load(tmp_path / "a.vicinal"), tests[name], truths)
@@ -131,16 +131,16 @@ def test_types_and_widths_of_representations(width, dtype, tmp_path):
 
 
 @pytest.mark.parametrize("method", [vc.Exact(), vc.LeaveOneOut(), vc.PaperLiteral()], ids=repr)
-@pytest.mark.parametrize("representation", [None, vc.Standardize().fit(TUNING)], ids=["given", "mapped"])
+@pytest.mark.parametrize("representation_map", [None, vc.Standardize().fit(TUNING)], ids=["given", "mapped"])
 @pytest.mark.parametrize("bits", [16, 32])
-def test_rounding_is_part_of_what_is_calibrated(method, representation, bits, tmp_path):
+def test_rounding_is_part_of_what_is_calibrated(method, representation_map, bits, tmp_path):
     near = vc.Exponential(7, 0.7)
-    predictor = vc.calibrate(ROWS, TARGETS, 0.8, localizer=near, method=method, representation=representation)
+    predictor = vc.calibrate(ROWS, TARGETS, 0.8, localizer=near, method=method, representation_map=representation_map)
     info = predictor.save(tmp_path / "a.vicinal", precision=bits)
     assert info.precision == f"float{bits}"
-    parts = [vc.Rounded(bits)] if representation is None else [representation, vc.Rounded(bits)]
+    parts = [vc.Rounded(bits)] if representation_map is None else [representation_map, vc.Rounded(bits)]
     rounded = vc.Chain(*parts).fit(TUNING)
-    direct = vc.calibrate(ROWS, TARGETS, 0.8, localizer=near, method=method, representation=rounded)
+    direct = vc.calibrate(ROWS, TARGETS, 0.8, localizer=near, method=method, representation_map=rounded)
     same(direct, vc.load(tmp_path / "a.vicinal"), TEST)
     assert vc.load(tmp_path / "a.vicinal").save(tmp_path / "b.vicinal", precision=bits).precision == f"float{bits}"
     same(direct, vc.load(tmp_path / "b.vicinal"), TEST)
@@ -152,7 +152,7 @@ def test_rows_that_lose_nothing_are_stored_small_for_any_method(tmp_path):
     with pytest.raises(vc.Incompatible, match=r"calibrate with representation=Rounded\(16\)"):
         plain.save(tmp_path / "a.vicinal", precision=16)
     assert not list(tmp_path.iterdir())
-    rounded = vc.calibrate(ROWS, TARGETS, 0.8, localizer=near, method=method, representation=vc.Rounded(16))
+    rounded = vc.calibrate(ROWS, TARGETS, 0.8, localizer=near, method=method, representation_map=vc.Rounded(16))
     large, small = (rounded.save(tmp_path / "a.vicinal", precision=bits).length for bits in (None, 16))
     assert small < large
     same(rounded, vc.load(tmp_path / "a.vicinal"), TEST)
@@ -163,14 +163,14 @@ def test_rows_that_lose_nothing_are_stored_small_for_any_method(tmp_path):
 def test_rows_that_lose_nothing_are_compared_as_before(method, bits, tmp_path):
     whole = replace(ROWS, representations=np.rint(4 * ROWS.representations))
     voting = replace(TUNING, representations=np.rint(4 * TUNING.representations))
-    votes = vc.NeighborVotes.fit(voting, LABELS, representation=None)
+    votes = vc.NeighborVotes.fit(voting, LABELS, representation_map=None)
     predictor = vc.calibrate(
         whole,
         TARGETS,
         0.8,
         localizer=vc.Exponential(7, 0.7) if method.local else None,
         method=method,
-        probabilities=votes,
+        probability_model=votes,
     )
     assert predictor.rounded(bits) is predictor
     predictor.save(tmp_path / "a.vicinal", precision=bits)
@@ -180,7 +180,7 @@ def test_rows_that_lose_nothing_are_compared_as_before(method, bits, tmp_path):
 def test_a_precision_that_cannot_be(tmp_path):
     predictor = vc.calibrate(ROWS, TARGETS, 0.8, localizer=vc.Uniform(5))
     for wrong in (8, 64, "16", 16.5):
-        with pytest.raises(vc.InvalidLevel, match="bits must be 16 or 32"):
+        with pytest.raises(vc.InvalidArgument, match="bits must be 16 or 32"):
             predictor.save(tmp_path / "a.vicinal", precision=wrong)
     far = vc.ModelOutputs.from_logits(ROWS.logits, ROWS.representations * 1e6)
     with pytest.raises(vc.InvalidValue, match="at most 65504"):
@@ -237,7 +237,7 @@ def test_reference_rows_given_apart_are_in_the_file(tmp_path):
 
 
 def test_any_reader_of_safetensors_reads_the_arrays(tmp_path):
-    predictor = vc.calibrate(ROWS, TARGETS, 0.8, localizer=vc.Uniform(5), probabilities=PROBABILITIES[2])
+    predictor = vc.calibrate(ROWS, TARGETS, 0.8, localizer=vc.Uniform(5), probability_model=PROBABILITIES[2])
     info = predictor.save(tmp_path / "a.vicinal")
     arrays = load_file(tmp_path / "a.vicinal")
     assert {name: f"{array.dtype} {array.shape}" for name, array in arrays.items()} == info.arrays
@@ -297,8 +297,8 @@ def test_a_part_of_ones_own_is_refused(tmp_path):
     class Mine(vc.LAC):
         pass
 
-    predictor = vc.calibrate(ROWS, TARGETS, 0.8, nonconformity=Mine(), localizer=vc.Uniform(5))
-    with pytest.raises(vc.Incompatible, match="Mine is not one of vicinal's own parts"):
+    predictor = vc.calibrate(ROWS, TARGETS, 0.8, score=Mine(), localizer=vc.Uniform(5))
+    with pytest.raises(vc.Incompatible, match="Mine is not registered"):
         predictor.save(tmp_path / "a.vicinal")
     assert not list(tmp_path.iterdir())
 

@@ -10,10 +10,10 @@ import pytest
 import vicinal as vc
 from tests.instances import LOCALIZERS, METHODS, classification_rows, regression_rows
 from vicinal.calibration import ScoredRows
-from vicinal.calibration.reference import ReferenceRows
-from vicinal.diagnostics.diagnosis import bootstrapped
-from vicinal.diagnostics.theory import theory
+from vicinal.calibration.reference_rows import ReferenceRows
 from vicinal.errors import Incompatible, ShapeMismatch, TooFewRows
+from vicinal.evaluation.diagnosis import bootstrapped
+from vicinal.evaluation.theory import theory
 
 CLASSES = 5
 
@@ -72,7 +72,7 @@ def _softmax(logits):
 
 def test_the_diagnosis_compares_the_two_predictors():
     predictor, _, _, test, truth = calibrated(vc.Exponential(20, 0.5))
-    found = vc.diagnose(test, truth, predictor)
+    found = vc.diagnose(predictor, test, truth)
     local, plain = predictor.predict(test), predictor.without_neighborhood().predict(test)
     assert found.size_difference.mean == pytest.approx((local.sizes - plain.sizes).mean())
     assert found.size_difference.low <= found.size_difference.mean <= found.size_difference.high
@@ -91,7 +91,7 @@ def test_a_regression_is_diagnosed_without_classes():
     by_name, targets = regression_rows(300, seed=1)
     outputs = by_name["AbsoluteResidual"]
     predictor = vc.calibrate(outputs[:200], targets[:200], 0.8, localizer=vc.Uniform(30))
-    found = vc.diagnose(outputs[200:], targets[200:], predictor)
+    found = vc.diagnose(predictor, outputs[200:], targets[200:])
     assert found.classes is None
     assert found.theory == ()
     assert found.silhouette_representations is None
@@ -104,11 +104,11 @@ def test_advice_says_what_was_seen():
     y = rng.normal(0, 0.1 + np.abs(x[:, 0]))
     outputs = vc.ModelOutputs.from_predictions(np.zeros(2000), x)
     good = vc.calibrate(outputs[:1000], y[:1000], 0.9, localizer=vc.Uniform(100))
-    assert "keep it" in vc.diagnose(outputs[1000:], y[1000:], good).advice
+    assert "keep it" in vc.diagnose(good, outputs[1000:], y[1000:]).advice
     thin = vc.calibrate(outputs[:1000], y[:1000], 0.9, localizer=vc.Uniform(3))
-    assert "widen them" in vc.diagnose(outputs[1000:], y[1000:], thin).advice
+    assert "widen them" in vc.diagnose(thin, outputs[1000:], y[1000:]).advice
     none = vc.calibrate(outputs[:1000], y[:1000], 0.9, method=vc.Split())
-    assert "no neighborhood" in vc.diagnose(outputs[1000:], y[1000:], none).advice
+    assert "no neighborhood" in vc.diagnose(none, outputs[1000:], y[1000:]).advice
 
 
 def test_the_bootstrap_interval_covers_the_mean():
@@ -165,10 +165,10 @@ def test_the_papers_quantities_word_for_word(radius):
 
 
 BAD = {
-    "order of arguments": (vc.diagnose, Incompatible, "in this order"),
-    "few rows": (lambda p, o, y: vc.diagnose(o[:5], y[:5], p), TooFewRows, "at least 20 rows"),
+    "order of arguments": (lambda p, o, y: vc.diagnose(o, y, p), Incompatible, "in this order"),
+    "few rows": (lambda p, o, y: vc.diagnose(p, o[:5], y[:5]), TooFewRows, "at least 20 rows"),
     "inputs of other rows": (
-        lambda p, o, y: vc.diagnose(o, y, p, inputs=np.ones((3, 2))),
+        lambda p, o, y: vc.diagnose(p, o, y, inputs=np.ones((3, 2))),
         ShapeMismatch,
         "inputs must",
     ),

@@ -13,17 +13,16 @@ import vicinal as vc
 from tests import slow
 from vicinal.kernels.distances import row_distances
 from vicinal.kernels.ranks import kth_smallest, members, nearest_columns
-from vicinal.localizers import Uniform
 from vicinal.neighbors import Reference
 from vicinal.neighbors import reference as exact_search
-from vicinal.neighbors.exact import EVERYONE
+from vicinal.neighbors.localizers import Uniform
 
 
 def distances(search, reference, queries):
     out = np.empty((len(queries), reference.n))
-    for first, panel, _ in search.panels(reference, EVERYONE, queries):
-        for q in range(len(panel.queries)):
-            row_distances(panel, q, -1, out[first + q])
+    for block in search.distances(reference, queries):
+        for q in range(len(block.panel.queries)):
+            row_distances(block.panel, q, -1, out[block.first + q])
     return out
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vicinal as vc
-from vicinal.drift import monitor as watching
-from vicinal.drift.martingale import BETS, Martingale
-from vicinal.drift.ranking import Ranking
-from vicinal.hashing import hashed, id_words
+from vicinal._util.hashing import hashed, id_words
+from vicinal.evaluation.drift import monitor as watching
+from vicinal.evaluation.drift.martingale import BETS, Martingale
+from vicinal.evaluation.drift.ranking import Ranking
 
 SCORES = st.lists(st.sampled_from([-math.inf, 0.0, 0.25, 0.5, 1.0, math.inf]), min_size=1, max_size=30)
 
@@ -70,7 +70,7 @@ def rows():
 def predictor(rows):
     score = vc.NeverEmpty(vc.RAPS(rank_penalty=0.01, free_ranks=5))
     near = vc.Uniform(50)
-    return vc.calibrate(rows.outputs[:500], rows.labels[:500], 0.9, nonconformity=score, localizer=near)
+    return vc.calibrate(rows.outputs[:500], rows.labels[:500], 0.9, score=score, localizer=near)
 
 
 def test_batching_changes_nothing_and_a_snapshot_goes_on(rows, predictor):
@@ -147,7 +147,7 @@ def test_what_cannot_be_is_refused(rows, predictor):
         vc.DriftMonitor(predictor).observe(rows.outputs[:100], rows.labels[:100])
     with pytest.raises(vc.Incompatible, match="needs a predictor"):
         vc.DriftMonitor("model.vicinal")
-    with pytest.raises(vc.InvalidLevel, match="above 1"):
+    with pytest.raises(vc.InvalidArgument, match="above 1"):
         vc.DriftMonitor(predictor, threshold=0.5)
     with pytest.raises(vc.ShapeMismatch, match="regions must be those of the 100 rows"):
         vc.DriftMonitor(predictor).observe(

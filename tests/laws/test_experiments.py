@@ -129,7 +129,7 @@ def test_every_way_is_what_its_title_says(cut):
 def test_split_here_is_split_there(cut):
     found = every_way(cut, SMALL, lambda word: None)["NeverEmpty(APS), Split"]
     predictor = vc.calibrate(
-        *cut.rows["calibration"], 0.9, nonconformity=vc.NeverEmpty(vc.APS()), probabilities=cut.scaling,
+        *cut.rows["calibration"], 0.9, score=vc.NeverEmpty(vc.APS()), probability_model=cut.scaling,
         method=vc.Split(),
     )  # fmt: skip
     result = vc.evaluate(predictor.predict(cut.rows["test"][0]), cut.rows["test"][1])

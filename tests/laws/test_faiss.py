@@ -13,10 +13,10 @@ import pytest
 
 import vicinal as vc
 from tests.instances import INDEXES, POOR, classification_rows, regression_rows
-from vicinal.kept import Kept
-from vicinal.kernels.ranks import Rule
-from vicinal.neighbors import Reference, approximate
-from vicinal.neighbors.indexes.base import Layout
+from vicinal._util.stored import StoredArrays
+from vicinal.neighbors import Reference
+from vicinal.neighbors import faiss_search as approximate
+from vicinal.neighbors.indexes.index import Layout
 
 faiss = pytest.importorskip("faiss", reason="the extra faiss is not installed")
 
@@ -28,7 +28,7 @@ TEST, _ = classification_rows(60, 1, width=12, dtype=np.float32)
 def calibrated(search, method=None, outputs=OUTPUTS, labels=LABELS, k=K):
     chosen = vc.SplitReference(fraction=0.5) if method is None else method
     return vc.calibrate(
-        outputs, labels, 0.9, nonconformity=vc.APS(), localizer=vc.Exponential(k, 1.0), method=chosen, search=search
+        outputs, labels, 0.9, score=vc.APS(), localizer=vc.Exponential(k, 1.0), method=chosen, search=search
     )
 
 
@@ -209,7 +209,7 @@ def test_regression_and_a_map(tmp_path):
         targets[:250],
         0.8,
         localizer=vc.Exponential(10, 1.0),
-        representation=vc.PrincipalComponents(2).fit(rows[250:]),
+        representation_map=vc.PrincipalComponents(2).fit(rows[250:]),
         method=vc.SplitReference(),
         search=vc.FaissSearch(vc.HNSW(), recall=0.9),
     )
@@ -242,16 +242,16 @@ def refusals():
         (lambda: vc.calibrate(OUTPUTS, LABELS, **everyone), vc.Incompatible, r"search=ExactSearch\(\)"),
         (lambda: vc.FaissSearch("ivf"), vc.Incompatible, r"index must be IVF"),
         (lambda: vc.FaissSearch(vc.IVF(probed=3), recall=0.9), vc.Incompatible, "leave out recall"),
-        (lambda: vc.FaissSearch(recall=1.5), vc.InvalidLevel, "at most 1"),
-        (lambda: vc.FaissSearch(recall=0), vc.InvalidLevel, "above 0"),
-        (lambda: vc.IVF(cells=0), vc.InvalidLevel, "cells must be"),
-        (lambda: vc.HNSW(links=1), vc.InvalidLevel, "links must be"),
-        (lambda: vc.LSH(bits=12), vc.InvalidLevel, "multiple of 8"),
-        (lambda: vc.LSH(candidates=0), vc.InvalidLevel, "candidates must be"),
-        (lambda: vc.FaissSearch(megabytes=-1), vc.InvalidLevel, "megabytes"),
-        (lambda: vc.FaissSearch(seed=-1), vc.InvalidLevel, "seed"),
-        (lambda: vc.FaissSearch(recall="high"), vc.InvalidLevel, "such as 0.95"),
-        (lambda: vc.FaissSearch(megabytes=1e308), vc.InvalidLevel, "at most"),
+        (lambda: vc.FaissSearch(recall=1.5), vc.InvalidArgument, "at most 1"),
+        (lambda: vc.FaissSearch(recall=0), vc.InvalidArgument, "above 0"),
+        (lambda: vc.IVF(cells=0), vc.InvalidArgument, "cells must be"),
+        (lambda: vc.HNSW(links=1), vc.InvalidArgument, "links must be"),
+        (lambda: vc.LSH(bits=12), vc.InvalidArgument, "multiple of 8"),
+        (lambda: vc.LSH(candidates=0), vc.InvalidArgument, "candidates must be"),
+        (lambda: vc.FaissSearch(megabytes=-1), vc.InvalidArgument, "megabytes"),
+        (lambda: vc.FaissSearch(seed=-1), vc.InvalidArgument, "seed"),
+        (lambda: vc.FaissSearch(recall="high"), vc.InvalidArgument, "such as 0.95"),
+        (lambda: vc.FaissSearch(megabytes=1e308), vc.InvalidArgument, "at most"),
         (lambda: calibrated(search).recall(TEST[:0]), vc.TooFewRows, "at least one row"),
     ]
 
@@ -333,11 +333,11 @@ def test_an_index_in_a_file_is_checked_entry_by_entry(name):
     arrays = dict(predictor.calibration.kept().arrays)
     for array, changes in HOSTILE[name].items():
         for change in changes:
-            broken = Kept({**arrays, array: change(arrays[array])})
+            broken = StoredArrays({**arrays, array: change(arrays[array])})
             with pytest.raises((vc.CorruptArtifact, vc.InvalidValue)):
                 predictor.calibration.restore_search(broken)
         with pytest.raises(vc.CorruptArtifact):
-            predictor.calibration.restore_search(Kept({key: a for key, a in arrays.items() if key != array}))
+            predictor.calibration.restore_search(StoredArrays({key: a for key, a in arrays.items() if key != array}))
 
 
 def test_an_edge_that_leads_off_its_level_is_refused():
@@ -349,7 +349,7 @@ def test_an_edge_that_leads_off_its_level_is_refused():
     begin = int(np.cumsum(4 * (levels.astype(np.int64) + 1))[high]) - 4
     neighbors[begin] = int(np.flatnonzero(levels == 1)[0])
     with pytest.raises(vc.CorruptArtifact, match="on its level"):
-        predictor.calibration.restore_search(Kept({**arrays, "index.neighbors": neighbors}))
+        predictor.calibration.restore_search(StoredArrays({**arrays, "index.neighbors": neighbors}))
 
 
 def test_a_file_that_claims_exact_with_an_index_is_damaged(tmp_path):
@@ -371,7 +371,7 @@ def test_a_network_refuses_it():
 def test_one_rule_gives_one_index():
     reference = Reference.of(OUTPUTS.representations, np.arange(N))
     search = vc.FaissSearch(vc.IVF())
-    one, other = (search.laid_out(reference, Rule(k, -1.0, np.inf, 0.0)) for k in (5, 5))
+    one, other = (search.laid_out(reference, k) for k in (5, 5))
     assert one is other
 
 
@@ -445,4 +445,4 @@ def test_a_graph_deeper_than_faiss_knows_is_refused():
     neighbors = np.zeros(int(np.sum(32 * (levels.astype(np.int64) + 1))), np.int32)
     deep = {"index.levels": levels, "index.neighbors": neighbors, "index.entry": np.array([0])}
     with pytest.raises(vc.CorruptArtifact, match=r"index\.levels"):
-        predictor.calibration.restore_search(Kept({**arrays, **deep}))
+        predictor.calibration.restore_search(StoredArrays({**arrays, **deep}))

@@ -135,7 +135,7 @@ def rows():
 @pytest.fixture(scope="module")
 def predictor(rows):
     score = vc.NeverEmpty(vc.LAC())
-    return vc.calibrate(rows.outputs[:300], rows.labels[:300], 0.9, nonconformity=score, localizer=vc.Uniform(30))
+    return vc.calibrate(rows.outputs[:300], rows.labels[:300], 0.9, score=score, localizer=vc.Uniform(30))
 
 
 def step(ledger, predictor, rows, number):
@@ -248,7 +248,7 @@ def test_a_journal_that_cannot_be_written_anew_goes_on(tmp_path, rows, predictor
 def test_covered_is_as_the_set_says(rows, predictor):
     outputs, labels = rows.outputs[300:1300], rows.labels[300:1300]
     for score in (vc.APS(), vc.RAPS(rank_penalty=0.05, free_ranks=2), vc.NeverEmpty(vc.APS())):
-        some = vc.calibrate(rows.outputs[:300], rows.labels[:300], 0.8, nonconformity=score, localizer=vc.Uniform(30))
+        some = vc.calibrate(rows.outputs[:300], rows.labels[:300], 0.8, score=score, localizer=vc.Uniform(30))
         ledger = Ledger(some, 10_000, "model")
         regions = some.predict(outputs)
         ids = [str(row) for row in range(1000)]

@@ -9,21 +9,21 @@ import pytest
 
 import vicinal as vc
 from tests.instances import METHODS, classification_rows, regression_rows
-from vicinal._memory import megabytes, working_bytes
+from vicinal._util.memory import megabytes, working_bytes
 
 OUTPUTS, LABELS = classification_rows(700, 0, width=40, dtype=np.float32)
 TEST, _ = classification_rows(90, 1, width=40, dtype=np.float32)
 MAPS = [None, vc.Chain(vc.Standardize(), vc.PrincipalComponents(30)).fit(OUTPUTS)]
 
 
-@pytest.mark.parametrize("representation", MAPS, ids=["as given", "mapped"])
+@pytest.mark.parametrize("representation_map", MAPS, ids=["as given", "mapped"])
 @pytest.mark.parametrize("method", METHODS, ids=repr)
-def test_no_answer_depends_on_the_memory(method, representation):
+def test_no_answer_depends_on_the_memory(method, representation_map):
     parts = {
-        "nonconformity": vc.APS(),
+        "score": vc.APS(),
         "localizer": vc.Exponential(20, 2.0),
         "method": method,
-        "representation": representation,
+        "representation_map": representation_map,
     }
     expected = vc.calibrate(OUTPUTS, LABELS, 0.9, **parts)
     found = vc.calibrate(OUTPUTS, LABELS, 0.9, memory=0.7, **parts)
@@ -68,9 +68,9 @@ def test_half_precision_rows_on_disk_are_read_in_pieces(on_disk, memory):
     outputs, labels = on_disk
     assert not outputs.given.flags.owndata
     parts = {
-        "nonconformity": vc.RAPS(0.01, 5),
+        "score": vc.RAPS(0.01, 5),
         "localizer": vc.Uniform(50),
-        "representation": vc.PrincipalComponents(64).fit(outputs[:600]),
+        "representation_map": vc.PrincipalComponents(64).fit(outputs[:600]),
     }
     predictor, peak = peak_beside(lambda: vc.calibrate(outputs[:4000], labels[:4000], 0.9, memory=memory, **parts))
     assert peak < memory
@@ -84,7 +84,7 @@ def test_half_precision_rows_on_disk_are_read_in_pieces(on_disk, memory):
 
 def test_the_default_bounds_memory_too(on_disk):
     outputs, labels = on_disk
-    predictor = vc.calibrate(outputs[:2000], labels[:2000], 0.9, nonconformity=vc.APS(), localizer=vc.Uniform(50))
+    predictor = vc.calibrate(outputs[:2000], labels[:2000], 0.9, score=vc.APS(), localizer=vc.Uniform(50))
     _, peak = peak_beside(lambda: predictor.predict(outputs))
     assert peak < 512
 
@@ -138,7 +138,7 @@ def test_sizes_in_words():
 
 @pytest.mark.parametrize("memory", [0, -1, "lots", "5 parsecs", float("nan"), float("inf"), True, "", [1]])
 def test_other_sizes_are_refused(memory):
-    with pytest.raises(vc.InvalidLevel, match="a number of megabytes"):
+    with pytest.raises(vc.InvalidArgument, match="a number of megabytes"):
         vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(5), memory=memory)
 
 
@@ -149,12 +149,12 @@ def test_the_environment_says_it_too(monkeypatch):
     assert working_bytes() == 20_000
     vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(5), memory=50)
     monkeypatch.setenv("VICINAL_MEMORY", "plenty")
-    with pytest.raises(vc.InvalidLevel, match="VICINAL_MEMORY"):
+    with pytest.raises(vc.InvalidArgument, match="VICINAL_MEMORY"):
         vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(5))
 
 
 def test_nothing_is_refused_where_nobody_said_a_number(monkeypatch):
-    monkeypatch.setattr("vicinal._memory.DEFAULT", 0.001)
+    monkeypatch.setattr("vicinal._util.memory.DEFAULT", 0.001)
     found = vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(20)).predict(TEST)
     monkeypatch.undo()
     expected = vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(20)).predict(TEST)

@@ -24,7 +24,7 @@ from vicinal.distributed.partitions import (
     planned,
 )
 from vicinal.errors import CannotWrite, InvalidFile
-from vicinal.predicting import Wanted, predict_file
+from vicinal.tables.batch import Wanted, predict_file
 from vicinal.tables.opening import open_table
 from vicinal.tables.partitions import PartitionedTable
 from vicinal.tables.rows import recognized

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
-from vicinal.predicting import Wanted, answered, job, parts, predict_file
-from vicinal.predicting.columns import Lists, named
-from vicinal.predicting.evaluating import evaluate_file
+from vicinal.tables.batch import Wanted, answered, job, parts, predict_file
+from vicinal.tables.batch.columns import Lists, named
+from vicinal.tables.batch.evaluate import evaluate_file
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import recognized
 
@@ -121,7 +121,7 @@ def test_a_changed_input_is_not_resumed(table, few_rows, tmp_path):
 
 
 def test_resuming_needs_to_know_the_model(table, tmp_path):
-    with pytest.raises(vc.InvalidLevel, match="model must be the checksum of the saved predictor"):
+    with pytest.raises(vc.InvalidArgument, match="model must be the checksum of the saved predictor"):
         predict_file(PREDICTOR, table, tmp_path / "a.jsonl", resume=True)
 
 
@@ -177,7 +177,7 @@ def test_rows_are_numbered_in_the_whole_file(few_rows, tmp_path):
     wrong[41] = 9
     np.savez(tmp_path / "c.npz", logits=TEST.logits, representations=TEST.representations, labels=wrong)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vicinal.predicting.evaluating.chunk_rows", lambda *_: STEP)
+        patch.setattr("vicinal.tables.batch.evaluate.chunk_rows", lambda *_: STEP)
         with pytest.raises(vc.InvalidFile, match=r"c.npz: targets must be .*; row 41 holds 9"):
             evaluate_file(PREDICTOR, recognized(open_table([str(tmp_path / "c.npz")]), truth=True))
 
@@ -199,10 +199,10 @@ def test_representations_that_nobody_looks_at_are_not_read(tmp_path):
     np.savez(tmp_path / "a.npz", logits=TEST.logits, representations=broken)
     given = recognized(open_table([str(tmp_path / "a.npz")]))
     scaling = vc.TemperatureScaling(2.0)
-    split = vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split(), probabilities=scaling)
+    split = vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split(), probability_model=scaling)
     assert predict_file(split, given, tmp_path / "o.npz").rows == 50
     votes = vc.NeighborVotes.fit(*classification_rows(60, seed=5))
-    voted = vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split(), probabilities=votes)
+    voted = vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split(), probability_model=votes)
     for predictor in (voted, PREDICTOR):
         with pytest.raises(vc.InvalidFile, match="representations must be finite"):
             predict_file(predictor, given, tmp_path / "o.npz")
@@ -232,7 +232,7 @@ def test_two_jobs_for_one_output_are_refused(table, few_rows, tmp_path, monkeypa
 @given(cut=st.integers(1, 60))
 def test_evaluation_does_not_depend_on_the_cut(cut):
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr("vicinal.predicting.evaluating.chunk_rows", lambda *_: cut)
+        patch.setattr("vicinal.tables.batch.evaluate.chunk_rows", lambda *_: cut)
         path = Path(folder) / "rows.npz"
         np.savez(path, logits=TEST.logits, representations=TEST.representations, labels=TRUTH)
         found = evaluate_file(PREDICTOR, recognized(open_table([str(path)]), truth=True), slab=True)
@@ -242,8 +242,8 @@ def test_evaluation_does_not_depend_on_the_cut(cut):
 def test_rows_calibrated_or_tuned_on_are_not_evaluated(tmp_path):
     data = vc.datasets.load_cifar100_resnet18()
     tuning, known, fresh = data[:300], data[300:700], data[700:1000]
-    few = vc.Space(nonconformity=[vc.LAC()], probabilities=[None], shares=(0.1,), multiples=(), bandwidths=())
-    report = vc.tune(tuning.outputs, tuning.labels, 0.8, search=vc.Grid(few), progress=False)
+    few = vc.Space(score=[vc.LAC()], probability_model=[None], shares=(0.1,), multiples=(), bandwidths=())
+    report = vc.tune(tuning.outputs, tuning.labels, 0.8, strategy=vc.Grid(few), progress=False)
     predictor = vc.calibrate(known.outputs, known.labels, 0.8, **report.settings)
     predictor = replace(predictor, tuning=report)
 

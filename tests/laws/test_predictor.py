@@ -29,7 +29,7 @@ every_combination = pytest.mark.parametrize(("score", "localizer", "method"), CO
 
 def predictor_and_test(score, localizer, method, coverage=0.8, n=60):
     outputs, labels = classification_rows(n + 40, seed=3)
-    predictor = vc.calibrate(outputs[:n], labels[:n], coverage, nonconformity=score, localizer=localizer, method=method)
+    predictor = vc.calibrate(outputs[:n], labels[:n], coverage, score=score, localizer=localizer, method=method)
     return predictor, outputs[n:], labels[n:]
 
 
@@ -58,7 +58,7 @@ def test_permuting_calibration_rows_changes_nothing(score, localizer, method):
         pytest.skip("which rows are reference depends on their order; see the law with rows given apart")
     outputs, labels = classification_rows(100, seed=5)
     order = np.random.default_rng(2).permutation(60)
-    parts = {"nonconformity": score, "localizer": localizer, "method": method}
+    parts = {"score": score, "localizer": localizer, "method": method}
     a = vc.calibrate(outputs[:60], labels[:60], 0.8, **parts).predict(outputs[60:])
     b = vc.calibrate(outputs[:60][order], labels[:60][order], 0.8, **parts).predict(outputs[60:])
     same(a, b)
@@ -114,7 +114,7 @@ def test_thresholds_are_never_infinite_and_never_nan(score, localizer, method):
 def test_intervals_hold_exactly_what_the_p_values_accept(score, localizer, method):
     by_name, targets = regression_rows(100, seed=4)
     outputs = by_name[type(score).__name__]
-    predictor = vc.calibrate(outputs[:60], targets[:60], 0.8, nonconformity=score, localizer=localizer, method=method)
+    predictor = vc.calibrate(outputs[:60], targets[:60], 0.8, score=score, localizer=localizer, method=method)
     intervals = predictor.predict(outputs[60:])
     p_values, n, m = predictor.p_values(outputs[60:], targets[60:]), *(predictor.guarantee.n, predictor.guarantee.order)
     cut = (n - m) / n if isinstance(method, vc.PaperLiteral) else (n + 1 - m) / (n + 1)
@@ -127,7 +127,7 @@ def test_intervals_hold_exactly_what_the_p_values_accept(score, localizer, metho
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_the_block_size_changes_nothing(search, dtype):
     outputs, labels = classification_rows(700, seed=1, width=64, dtype=dtype)
-    parts = {"nonconformity": vc.APS(), "localizer": vc.Exponential(20, 2.0)}
+    parts = {"score": vc.APS(), "localizer": vc.Exponential(20, 2.0)}
     a = vc.calibrate(outputs[:400], labels[:400], 0.9, **parts).predict(outputs[400:])
     b = vc.calibrate(outputs[:400], labels[:400], 0.9, search=search, **parts).predict(outputs[400:])
     same(a, b)
@@ -138,7 +138,7 @@ def test_no_argument_is_changed(score, localizer, method):
     outputs, labels = classification_rows(80, seed=8)
     before = [outputs.logits.copy(), outputs.representations.copy(), labels.copy()]
     state = np.random.get_state()[1].copy()  # noqa: NPY002  the global state is what is checked
-    predictor = vc.calibrate(outputs[:60], labels[:60], 0.8, nonconformity=score, localizer=localizer, method=method)
+    predictor = vc.calibrate(outputs[:60], labels[:60], 0.8, score=score, localizer=localizer, method=method)
     predictor.predict(outputs[60:])
     predictor.p_values(outputs[60:])
     for old, new in zip(before, [outputs.logits, outputs.representations, labels], strict=True):
@@ -150,7 +150,7 @@ def test_no_argument_is_changed(score, localizer, method):
 def test_eight_threads_at_once_give_the_same_answer(method):
     outputs, labels = classification_rows(900, seed=1, width=40, dtype=np.float32)
     predictor = vc.calibrate(
-        outputs[:400], labels[:400], 0.9, nonconformity=vc.APS(), localizer=vc.Exponential(20, 2.0), method=method
+        outputs[:400], labels[:400], 0.9, score=vc.APS(), localizer=vc.Exponential(20, 2.0), method=method
     )
     expected = predictor.predict(outputs[400:])
     with ThreadPoolExecutor(8) as pool:
@@ -185,7 +185,7 @@ def test_real_rows_alone_shuffled_in_shards_and_together_agree():
         data.outputs[:1500],
         data.labels[:1500],
         0.9,
-        nonconformity=vc.RAPS(rank_penalty=0.01, free_ranks=5),
+        score=vc.RAPS(rank_penalty=0.01, free_ranks=5),
         localizer=vc.Exponential(n_neighbors=200, bandwidth=2.0),
     )
     test = data.outputs[1500:2600]
@@ -205,7 +205,7 @@ def test_real_rows_alone_shuffled_in_shards_and_together_agree():
         data.outputs[:1500][back],
         data.labels[:1500][back],
         0.9,
-        nonconformity=predictor.nonconformity,
+        score=predictor.score,
         localizer=predictor.localizer,
     ).predict(test)
     same(again, together)
@@ -259,8 +259,8 @@ def test_predictors_and_errors_survive_pickling():
     error = vc.errors.TooFewRows("too few", rows=3, needed=9)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.rows, again.needed) == ("too few", 3, 9)
-    level = pickle.loads(pickle.dumps(vc.errors.InvalidLevel("coverage", 2, "a share")))
-    assert str(level) == str(vc.errors.InvalidLevel("coverage", 2, "a share"))
+    level = pickle.loads(pickle.dumps(vc.errors.InvalidArgument("coverage", 2, "a share")))
+    assert str(level) == str(vc.errors.InvalidArgument("coverage", 2, "a share"))
 
 
 def test_everyone_is_ranked_without_a_search():
@@ -268,7 +268,7 @@ def test_everyone_is_ranked_without_a_search():
     outputs, labels = classification_rows(90, seed=21)
     flat = vc.ModelOutputs.from_logits(outputs.logits, np.zeros((90, 1)))  # all at the same place, but searched
     for method in METHODS:
-        parts = {"nonconformity": vc.APS(), "method": method}
+        parts = {"score": vc.APS(), "method": method}
         known = vc.calibrate(outputs[:60], labels[:60], 0.8, localizer=vc.Uniform(None), **parts)
         searched = vc.calibrate(flat[:60], labels[:60], 0.8, localizer=vc.Exponential(None, 1.0), **parts)
         same(known.predict(outputs[60:]), searched.predict(flat[60:]))
@@ -285,4 +285,4 @@ def test_a_row_that_a_map_spoils_is_named_by_its_own_number():
     rows[471] = 1.7e308
     given = vc.ModelOutputs.from_logits(outputs.logits, rows)
     with np.errstate(all="ignore"), pytest.raises(vc.InvalidValue, match="row 471"):
-        vc.calibrate(given, labels, 0.8, localizer=vc.Uniform(5), representation=spoiled)
+        vc.calibrate(given, labels, 0.8, localizer=vc.Uniform(5), representation_map=spoiled)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import vicinal as vc
 from tests.instances import LOCALIZERS, classification_rows, regression_rows
+from vicinal.neighbors.numba_engine import NumbaEngine
 
 KEPT = [vc.Split(), vc.Exact(), vc.LeaveOneOut(), vc.PaperLiteral()]
 
@@ -36,7 +37,7 @@ def same_answers(one, other, outputs):
 def test_rolled_equals_calibrated_anew(method, localizer):
     outputs, labels = classification_rows(90, 0)
     test, _ = classification_rows(12, 1)
-    settings_ = {"nonconformity": vc.APS(), "localizer": localizer, "method": method}
+    settings_ = {"score": vc.APS(), "localizer": localizer, "method": method}
     rolled = vc.calibrate(outputs[:50], labels[:50], 0.8, **settings_)
     for start, stop, drop in ((50, 60, None), (60, 61, 0), (61, 90, 40)):
         gone = {50: 10, 60: 10, 61: 50}[start]
@@ -51,7 +52,7 @@ def test_reference_rows_stay(localizer):
     outputs, labels = classification_rows(120, 2)
     test, _ = classification_rows(12, 1)
     apart = vc.SplitReference(rows=(outputs[90:], labels[90:]))
-    settings_ = {"nonconformity": vc.APS(), "localizer": localizer, "method": apart}
+    settings_ = {"score": vc.APS(), "localizer": localizer, "method": apart}
     rolled = vc.calibrate(outputs[:50], labels[:50], 0.8, **settings_)
     rolled = vc.roll(rolled, outputs[50:70], labels[50:70], drop=5)
     rolled = vc.roll(rolled, outputs[70:90], labels[70:90], drop=30)
@@ -79,14 +80,14 @@ def test_ties_and_duplicates_roll_too(seed, n, added, drop, k):
 def test_only_rows_with_another_neighborhood_are_ranked_again(monkeypatch):
     """One new row among 400, k = 5: about five rows change, and no more than those are asked for."""
     outputs, labels = classification_rows(401, 3)
-    predictor = vc.calibrate(outputs[:400], labels[:400], 0.9, nonconformity=vc.APS(), localizer=vc.Uniform(5))
-    asked, search = [], vc.ExactSearch.joined_sums
+    predictor = vc.calibrate(outputs[:400], labels[:400], 0.9, score=vc.APS(), localizer=vc.Uniform(5))
+    asked, sums = [], NumbaEngine.joined_sums
 
-    def counted(self, reference, rule, codes, rows, **named):
+    def counted(self, blocks, near, codes, rows):
         asked.append(len(rows))
-        return search(self, reference, rule, codes, rows, **named)
+        return sums(self, blocks, near, codes, rows)
 
-    monkeypatch.setattr(vc.ExactSearch, "joined_sums", counted)
+    monkeypatch.setattr(NumbaEngine, "joined_sums", counted)
     vc.roll(predictor, outputs[400:], labels[400:])
     assert 1 <= asked[0] <= 40
 
@@ -170,7 +171,7 @@ def test_reference_rows_given_apart_are_not_ranked():
 
 def test_tuning_rows_are_not_ranked():
     outputs, labels = classification_rows(400, 10)
-    report = vc.tune(outputs[:200], labels[:200], 0.8, search=vc.Grid(vc.Space(nonconformity=[vc.LAC()])))
+    report = vc.tune(outputs[:200], labels[:200], 0.8, strategy=vc.Grid(vc.Space(score=[vc.LAC()])))
     predictor = replace(vc.calibrate(outputs[200:], labels[200:], 0.8, **report.settings), tuning=report)
     with pytest.raises(vc.Incompatible, match="tuned on"):
         vc.roll(predictor, outputs[:200], labels[:200])

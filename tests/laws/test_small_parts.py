@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vicinal as vc
+from vicinal.calibration.levels import order, rows_needed
+from vicinal.evaluation.metrics import binomial_interval, worst_slab_coverage
 from vicinal.kernels.slabs import worst_slab
-from vicinal.metrics import binomial_interval, worst_slab_coverage
-from vicinal.probabilities.temperature import negative_log_likelihood
-from vicinal.quantiles import order, rows_needed
+from vicinal.probability_models.temperature import negative_log_likelihood
 
 
 @given(st.integers(1, 999), st.integers(1, 3000))
@@ -83,7 +83,7 @@ def test_temperature_finds_the_likeliest(truth):
     assert fitted.temperature == pytest.approx(truth, rel=0.08)
     grid = [negative_log_likelihood(outputs.logits, labels, t) for t in np.geomspace(0.1, 20, 300)]
     assert negative_log_likelihood(outputs.logits, labels, fitted.temperature) <= min(grid) + 1e-9
-    given_probabilities = vc.ModelOutputs.from_probabilities(vc.TemperatureScaling(1.0).of(outputs))
+    given_probabilities = vc.ModelOutputs.from_probabilities(vc.TemperatureScaling(1.0).apply(outputs))
     assert vc.TemperatureScaling.fit(given_probabilities, labels).temperature == pytest.approx(
         fitted.temperature, rel=1e-3
     )

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vicinal.errors import InvalidFile, InvalidLevel
+from vicinal.errors import InvalidArgument, InvalidFile
 from vicinal.tables import open_table
 from vicinal.tables.jsonl import JsonLinesTable
 
@@ -309,5 +309,5 @@ def test_requests_that_cannot_be(tmp_path, form):
     with pytest.raises(InvalidFile, match=r"has no column 'nothing'; its columns are: logits|labels"):
         table.chunks(["nothing"], 5)
     for columns, rows, start in ((["labels"], 0, 0), (["labels"], 5, -1), ([], 5, 0), (["labels", "labels"], 5, 0)):
-        with pytest.raises(InvalidLevel):
+        with pytest.raises(InvalidArgument):
             table.chunks(columns, rows, start)

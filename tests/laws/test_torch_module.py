@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
+import json
 import pickle
 import threading
 
@@ -13,13 +14,12 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import vicinal as vc
-from tests.instances import CLASSIFICATION_SCORES, LOCALIZERS, METHODS, classification_rows
+from tests.instances import CLASSIFICATION_SCORES, LOCALIZERS, TENSOR_METHODS, classification_rows
 from tests.networks import DEVICES, Given, given, torch
-from vicinal.hashing import hashed_values
+from vicinal._util.hashing import hashed_values
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.torch import ConformalModule
 from vicinal.torch.layers import Tap
-from vicinal.torch.parts import from_text, to_text
 from vicinal.torch.uniforms import hash_keys, hashed, value_words
 
 CHOSEN = vc.Exponential(n_neighbors=30, bandwidth=1.0)
@@ -41,17 +41,17 @@ def task(width=3, dtype=np.float64, n=120, test=150):
 
 def turns(cal, labels, models, maps, coverage=0.8):
     """Yield a predictor for every score, localizer and method, with every model and map in turn."""
-    cases = itertools.product(CLASSIFICATION_SCORES, LOCALIZERS, METHODS)
+    cases = itertools.product(CLASSIFICATION_SCORES, LOCALIZERS, TENSOR_METHODS)
     for place, (score, localizer, method) in enumerate(cases):
         yield vc.calibrate(
             cal,
             labels,
             coverage,
-            nonconformity=score,
+            score=score,
             localizer=localizer,
             method=method,
-            probabilities=models[place % 3],
-            representation=maps[place % 4],
+            probability_model=models[place % 3],
+            representation_map=maps[place % 4],
         )
 
 
@@ -85,7 +85,7 @@ def test_sets_are_the_predictors_in_float32(device):
     assert all(gap <= 1e-5 for gap in close)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+@pytest.mark.parametrize("method", TENSOR_METHODS, ids=lambda method: type(method).__name__)
 def test_grids_and_duplicates_are_tied_as_on_the_numpy_side(method):
     cal, labels, rows, _, _ = task(3)
     cal, rows = (
@@ -96,7 +96,7 @@ def test_grids_and_duplicates_are_tied_as_on_the_numpy_side(method):
     network, batch = given(rows)
     for score, localizer, fitted in itertools.product(CLASSIFICATION_SCORES, LOCALIZERS, (None, standard)):
         predictor = vc.calibrate(
-            cal, labels, 0.8, nonconformity=score, localizer=localizer, method=method, representation=fitted
+            cal, labels, 0.8, score=score, localizer=localizer, method=method, representation_map=fitted
         )
         found = ConformalModule(network, predictor)(batch)
         np.testing.assert_array_equal(found.mask.numpy(), predictor.predict(rows).members, err_msg=repr(predictor))
@@ -113,8 +113,8 @@ def test_ties_that_rounding_breaks_are_broken_alike_alone_and_in_company(dtype):
     (cal, labels), (rows, _) = spread(1, 157), spread(2, 60)
     network, batch = given(rows)
     unit = vc.Chain(vc.UnitLength(), vc.PrincipalComponents(30)).fit(cal.representations)
-    for method, localizer, fitted in itertools.product(METHODS[1:], (vc.Uniform(7), vc.Ball(0.5)), (None, unit)):
-        predictor = vc.calibrate(cal, labels, 0.8, localizer=localizer, method=method, representation=fitted)
+    for method, localizer, fitted in itertools.product(TENSOR_METHODS[1:], (vc.Uniform(7), vc.Ball(0.5)), (None, unit)):
+        predictor = vc.calibrate(cal, labels, 0.8, localizer=localizer, method=method, representation_map=fitted)
         module, expected = ConformalModule(network, predictor), predictor.predict(rows).members
         np.testing.assert_array_equal(module(batch).mask.numpy(), expected, err_msg=repr(predictor))
         alone = torch.cat([module(row[None]).mask for row in batch])
@@ -131,7 +131,7 @@ def test_probabilities_may_be_given():
     )
     network, batch = given(dataclasses.replace(rows, logits=rows.probabilities, probabilities=None))
     for score, model in itertools.product(CLASSIFICATION_SCORES, models):
-        predictor = vc.calibrate(cal, labels, 0.8, nonconformity=score, localizer=CHOSEN, probabilities=model)
+        predictor = vc.calibrate(cal, labels, 0.8, score=score, localizer=CHOSEN, probability_model=model)
         found = ConformalModule(network, predictor, normalized=True)(batch)
         np.testing.assert_array_equal(found.mask.numpy(), predictor.predict(rows).members)
 
@@ -148,7 +148,7 @@ def test_uniforms_are_the_same_numbers(kind):
 def test_row_ids_and_uniforms_may_be_given(ids):
     cal, labels, rows, _, _ = task()
     network, batch = given(rows)
-    predictor = vc.calibrate(cal, labels, 0.8, nonconformity=vc.APS(seed=3), localizer=CHOSEN)
+    predictor = vc.calibrate(cal, labels, 0.8, score=vc.APS(seed=3), localizer=CHOSEN)
     module = ConformalModule(network, predictor)
     named = dataclasses.replace(rows, row_ids=ids)
     expected = predictor.predict(named).members
@@ -165,8 +165,8 @@ def test_row_ids_and_uniforms_may_be_given(ids):
 def test_a_block_is_as_good_as_another():
     cal, labels, rows, models, _ = task(40)
     network, batch = given(rows)
-    for method in METHODS:
-        predictor = vc.calibrate(cal, labels, 0.8, localizer=vc.Uniform(20), method=method, probabilities=models[2])
+    for method in TENSOR_METHODS:
+        predictor = vc.calibrate(cal, labels, 0.8, localizer=vc.Uniform(20), method=method, probability_model=models[2])
         whole = ConformalModule(network, predictor)(batch)
         small = ConformalModule(network, predictor, megabytes=0.05)(batch)
         torch.testing.assert_close(whole.mask, small.mask)
@@ -180,13 +180,13 @@ def state_of(predictor, rows):
     return module, batch
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+@pytest.mark.parametrize("method", TENSOR_METHODS, ids=lambda method: type(method).__name__)
 def test_model_and_state_dict_restore_it(method, tmp_path):
     cal, labels, rows, models, maps = task()
     cal = dataclasses.replace(cal, class_names=tuple("abcde"))
     predictor = vc.calibrate(
-        cal, labels, 0.8, nonconformity=vc.APS(), localizer=CHOSEN, method=method, probabilities=models[2],
-        representation=maps[2],
+        cal, labels, 0.8, score=vc.APS(), localizer=CHOSEN, method=method, probability_model=models[2],
+        representation_map=maps[2],
     )  # fmt: skip
     module, batch = state_of(predictor, rows)
     expected = module(batch)
@@ -220,7 +220,7 @@ def test_half_a_network_keeps_a_whole_calibration():
 def test_other_coverages_share_the_network():
     cal, labels, rows, _, _ = task()
     network, batch = given(rows)
-    for method in METHODS:
+    for method in TENSOR_METHODS:
         predictor = vc.calibrate(cal, labels, 0.8, localizer=CHOSEN, method=method)
         module = ConformalModule(network, predictor).at(0.95)
         np.testing.assert_array_equal(module(batch).mask.numpy(), predictor.at(0.95).predict(rows).members)
@@ -230,42 +230,47 @@ def test_other_coverages_share_the_network():
                 module.at(0.9999)
 
 
+def in_bytes(settings):
+    return torch.from_numpy(np.frombuffer(json.dumps(settings).encode(), np.uint8).copy())
+
+
 def test_a_damaged_state_dict_is_refused():
     cal, labels, rows, _, _ = task()
     module, _ = state_of(vc.calibrate(cal, labels, 0.8, localizer=CHOSEN), rows)
     state = module.state_dict()
+    known = json.loads(state["settings"].numpy().tobytes())
+    header = known["header"]
+    named = next(number for number, part in enumerate(header["parts"]) if part["name"] == "Exponential")
+    parts = [dict(part) for part in header["parts"]]
+    parts[named] = {"name": "os.system", "fields": {}}
+    wide = [dict(part) for part in header["parts"]]
+    wide[named] = {"name": "Exponential", "fields": {"n_neighbors": 10**6, "bandwidth": 1.0}}
     damages = {
-        "text": {"settings": torch.zeros(9, dtype=torch.uint8)},
-        "format": {"settings": to_text({"conformal": {}, "format": 99})},
-        "part": {"settings": to_text({"conformal": {"name": "os.system", "numbers": {}, "arrays": [], "parts": {}}})},
-        "nothing": {"settings": to_text({"conformal": None})},
+        "format": {**known, "format": 99},
+        "nothing": {},
+        "header": {**known, "header": None},
+        "unknown part": {**known, "header": {**header, "parts": parts}},
+        "more neighbors than rows": {**known, "header": {**header, "parts": wide}},
+        "classes": {**known, "header": {**header, "n_classes": 1}},
+        "intervals": {**known, "header": {**header, "kind": "intervals"}},
+        "options": {**known, "tf32": "yes"},
+        "type of distances": {**known, "dtype": "int8"},
+        "arrays": {**known, "arrays": known["arrays"][1:]},
     }
     for change in damages.values():
-        with pytest.raises(vc.VicinalError, match="state dict"):
-            ConformalModule(Given(3)).load_state_dict({**state, **change})
-    numbers = {
-        "order": ("thresholds", {"order": 10**6}),
-        "no order": ("thresholds", {}),
-        "text": ("thresholds", {"order": "a"}),
-        "method": ("thresholds", {"order": 97, "forward": 3}),
-        "classes": (None, {"n_classes": 1, "seed": None}),
-    }
-    for part, change in numbers.values():
-        described = from_text(state["settings"])
-        inner = described["conformal"] if part is None else described["conformal"]["parts"][part]
-        inner["numbers"] = change
-        with pytest.raises(vc.CorruptArtifact, match="state dict"):
-            ConformalModule(Given(3)).load_state_dict({**state, "settings": to_text(described)})
-    cut = {**state, "conformal.thresholds.reference.rows": state["conformal.thresholds.reference.rows"][:64]}
+        with pytest.raises(vc.VicinalError):
+            ConformalModule(Given(3)).load_state_dict({**state, "settings": in_bytes(change)})
+    with pytest.raises(vc.CorruptArtifact, match="state dict"):
+        ConformalModule(Given(3)).load_state_dict({**state, "settings": torch.zeros(9, dtype=torch.uint8)})
+    place = f"stored.array{known['arrays'].index('calibration.rows')}"
+    cut = {**state, place: state[place][:64]}
     half = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
-    for damaged in (cut, half):
+    missing = {name: tensor for name, tensor in state.items() if name != place}
+    for damaged in (cut, half, missing):
         with pytest.raises(vc.CorruptArtifact, match="state dict"):
             ConformalModule(Given(3)).load_state_dict(damaged)
     with pytest.raises(vc.UnsupportedArtifact, match="no calibration"):
         ConformalModule(Given(3)).load_state_dict({"model.weight": torch.zeros(1)})
-    missing = {name: tensor for name, tensor in state.items() if name != "conformal.thresholds.scores"}
-    with pytest.raises(vc.CorruptArtifact, match="scores"):
-        ConformalModule(Given(3)).load_state_dict(missing)
 
 
 def test_threads_do_not_see_each_others_batches():
@@ -333,7 +338,7 @@ def test_it_stays_in_evaluation_mode():
 
 def test_uniforms_come_before_row_ids_and_seeds_may_be_numpys():
     cal, labels, rows, _, _ = task()
-    predictor = vc.calibrate(cal, labels, 0.8, nonconformity=vc.APS(seed=np.int64(3)), localizer=CHOSEN)
+    predictor = vc.calibrate(cal, labels, 0.8, score=vc.APS(seed=np.int64(3)), localizer=CHOSEN)
     module, batch = state_of(predictor, rows)
     uniforms = np.linspace(0, 1, len(batch))
     named = dataclasses.replace(rows, uniforms=uniforms, row_ids=np.arange(len(batch)))
@@ -388,7 +393,7 @@ def test_whoever_listens_to_a_layer_hears_it():
     assert Tap.on(layer) is not tap
 
 
-GRAPHS = [vc.Split(), vc.SplitReference(), vc.LeaveOneOut(), vc.PaperLiteral()]
+GRAPHS = [vc.Split(), vc.SplitReference(), vc.LeaveOneOut()]
 
 
 @pytest.mark.parametrize("method", GRAPHS, ids=lambda method: type(method).__name__)
@@ -398,8 +403,8 @@ def test_exported_graphs_give_the_same_sets(method):
     uniforms = torch.rand(len(batch), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for place, (score, localizer) in enumerate(itertools.product((vc.LAC(), vc.NeverEmpty(vc.APS())), LOCALIZERS[::2])):
         predictor = vc.calibrate(
-            cal, labels, 0.8, nonconformity=score, localizer=localizer, method=method, probabilities=models[place % 3],
-            representation=maps[place % 4],
+            cal, labels, 0.8, score=score, localizer=localizer, method=method, probability_model=models[place % 3],
+            representation_map=maps[place % 4],
         )  # fmt: skip
         module = ConformalModule(network, predictor)
         inputs = (batch,) if score == vc.LAC() else (batch, uniforms)
@@ -417,9 +422,7 @@ def test_exported_graphs_give_the_same_sets(method):
 
 def test_a_graph_of_a_randomized_score_needs_uniforms():
     cal, labels, rows, _, _ = task()
-    module, batch = state_of(
-        vc.calibrate(cal, labels, 0.8, nonconformity=vc.APS(), localizer=CHOSEN, method=vc.Split()), rows
-    )
+    module, batch = state_of(vc.calibrate(cal, labels, 0.8, score=vc.APS(), localizer=CHOSEN, method=vc.Split()), rows)
     with pytest.raises(vc.Incompatible, match="uniforms"):
         torch.export.export(module, (batch,))
 
@@ -435,8 +438,8 @@ def test_onnx_gives_the_same_sets(method, tmp_path):
     cases = [(vc.LAC(), vc.Ball(8.0), None, None), (vc.NeverEmpty(vc.RAPS(0.01, 2)), CHOSEN, models[2], maps[2])]
     for score, localizer, model, fitted in cases:
         predictor = vc.calibrate(
-            cal, labels, 0.8, nonconformity=score, localizer=localizer, method=method, probabilities=model,
-            representation=fitted,
+            cal, labels, 0.8, score=score, localizer=localizer, method=method, probability_model=model,
+            representation_map=fitted,
         )  # fmt: skip
         module = ConformalModule(network, predictor)
         path = module.to_onnx(tmp_path / "model.onnx", batch[:4])
@@ -463,14 +466,14 @@ def test_exact_is_no_onnx_graph(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch warns of itself when it compiles
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+@pytest.mark.parametrize("method", TENSOR_METHODS, ids=lambda method: type(method).__name__)
 def test_compiled_it_gives_the_same_sets(method):
     cal, labels, rows, models, maps = task(40, np.float32)
     network, batch = given(rows)
     for score, model, fitted in ((vc.LAC(), None, None), (vc.NeverEmpty(vc.APS()), models[2], maps[1])):
         predictor = vc.calibrate(
-            cal, labels, 0.8, nonconformity=score, localizer=CHOSEN, method=method, probabilities=model,
-            representation=fitted,
+            cal, labels, 0.8, score=score, localizer=CHOSEN, method=method, probability_model=model,
+            representation_map=fitted,
         )  # fmt: skip
         module = ConformalModule(network, predictor)
         torch.compiler.reset()

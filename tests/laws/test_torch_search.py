@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import array_api_compat.torch
 import numpy as np
 import pytest
 
 import vicinal as vc
-from tests.instances import LOCALIZERS, METHODS, classification_rows, regression_rows
+from tests.instances import LOCALIZERS, TENSOR_METHODS, classification_rows, regression_rows
 from tests.networks import DEVICES, torch
 from vicinal.kernels.distances import row_distances
 from vicinal.neighbors import Reference
@@ -39,7 +40,7 @@ def rows(kind, n, seed):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", METHODS[1:], ids=lambda method: type(method).__name__)
+@pytest.mark.parametrize("method", TENSOR_METHODS[1:], ids=lambda method: type(method).__name__)
 @pytest.mark.parametrize("localizer", LOCALIZERS, ids=str)
 def test_equals_the_exact_search(localizer, method, kind, device):
     cal, labels = rows(kind, 90, 1)
@@ -49,7 +50,7 @@ def test_equals_the_exact_search(localizer, method, kind, device):
     test = dataclasses.replace(test, representations=again)
     searches = vc.ExactSearch(), TorchSearch(device, megabytes=KINDS[kind][3])
     one, other = (
-        vc.calibrate(cal, labels, 0.8, nonconformity=vc.APS(), localizer=localizer, method=method, search=search)
+        vc.calibrate(cal, labels, 0.8, score=vc.APS(), localizer=localizer, method=method, search=search)
         for search in searches
     )
     # On a GPU, distances of float32 rows are rounded otherwise.
@@ -87,12 +88,11 @@ def test_regression_and_tuning_take_it():
     found = vc.calibrate(few[:200], targets[:200], 0.8, localizer=vc.Uniform(20), search=TorchSearch())
     np.testing.assert_array_equal(known.predict(few[200:]).lower, found.predict(few[200:]).lower)
     reports = [
-        vc.tune(few[:200], targets[:200], 0.8, neighbor_search=search, progress=False)
-        for search in (None, TorchSearch())
+        vc.tune(few[:200], targets[:200], 0.8, search=search, progress=False) for search in (None, TorchSearch())
     ]
     assert str(reports[0].settings["localizer"]) == str(reports[1].settings["localizer"])
-    with pytest.raises(vc.Incompatible, match="neighbor_search"):
-        vc.tune(few, targets, 0.8, search=TorchSearch())
+    with pytest.raises(vc.Incompatible, match="search must be"):
+        vc.tune(few, targets, 0.8, search=vc.Grid())
 
 
 def test_a_saved_predictor_is_ranked_anew_where_it_is_loaded(tmp_path):
@@ -150,7 +150,7 @@ def test_rows_too_long_for_distances_are_refused():
 
 def test_neighbors_whose_weight_underflows_are_listed():
     outputs, labels = classification_rows(100, 5)
-    for method in METHODS[1:]:
+    for method in TENSOR_METHODS[1:]:
         one, other = (
             vc.calibrate(outputs, labels, 0.8, localizer=vc.Exponential(20, 1e-4), method=method, search=search)
             for search in (None, TorchSearch())
@@ -164,7 +164,7 @@ def test_neighbors_whose_weight_underflows_are_listed():
 def test_lists_of_neighbors_and_columns_of_all_rows_say_the_same(localizer):
     squared = torch.rand(30, 400, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     squared[:, 7] = squared[:, 9]
-    rule = localizer.rule(400)
+    rule = localizer.bind(400).rule_in(array_api_compat.torch)
     columns, listed = (neighborhood(Distances(squared, 0.0), rule, listed=listed) for listed in (False, True))
     rows = torch.arange(401).expand(30, -1)
     torch.testing.assert_close(columns.below(rows), listed.below(rows), rtol=0, atol=1e-12)
@@ -190,5 +190,5 @@ def test_too_many_ties_are_done_in_shorter_blocks():
     [({"device": "nowhere"}, "device"), ({"megabytes": 0}, "megabytes"), ({"dtype": torch.float16}, "dtype")],
 )
 def test_bad_settings_are_refused(options, said):
-    with pytest.raises(vc.InvalidLevel, match=said):
+    with pytest.raises(vc.InvalidArgument, match=said):
         TorchSearch(**options)

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 import vicinal as vc
 from tests.instances import CLASSIFICATION_SCORES, classification_rows, regression_rows
-from vicinal.errors import Incompatible, InvalidLevel, TooFewRows
-from vicinal.maps import RepresentationMap
-from vicinal.neighbors.lists import NeighborLists, downhill
+from vicinal.errors import Incompatible, InvalidArgument, TooFewRows
+from vicinal.neighbors.fit import downhill
+from vicinal.neighbors.lists import NeighborLists
+from vicinal.representations import RepresentationMap
 from vicinal.tuning.bench import Bench, LabelScores, ValueScores, neighborhoods
-from vicinal.tuning.judging import Judge, Several
-from vicinal.tuning.searches import Search
-from vicinal.tuning.winner import ChoiceSaving
+from vicinal.tuning.choose import ChoiceSaving
+from vicinal.tuning.judge import Judge, Several
+from vicinal.tuning.strategies import Strategy
 
 NEAR = [
     vc.Uniform(5),
@@ -28,7 +29,7 @@ NEAR = [
     vc.Exponential(None, 0.7),
     vc.Exponential(3, 1e-3),
 ]
-FEW = vc.Space(nonconformity=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.1, 0.3), multiples=(0.2,), bandwidths=())
+FEW = vc.Space(score=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.1, 0.3), multiples=(0.2,), bandwidths=())
 
 
 def judged_by_lists(outputs, targets, folds, localizer, scores, space):
@@ -40,7 +41,7 @@ def judged_by_lists(outputs, targets, folds, localizer, scores, space):
     return judge.neighborhoods(near.lists, localizer, several)
 
 
-def judged_by_predicting(outputs, targets, folds, localizer, score, probabilities=None):
+def judged_by_predicting(outputs, targets, folds, localizer, score, probability_model=None):
     """The slow twin: calibrate LeaveOneOut on the other folds, predict the fold."""
     sizes, covered = np.empty(len(outputs)), np.empty(len(outputs), bool)
     for fold in np.unique(folds):
@@ -49,9 +50,9 @@ def judged_by_predicting(outputs, targets, folds, localizer, score, probabilitie
             outputs[others],
             targets[others],
             0.8,
-            nonconformity=score,
+            score=score,
             localizer=localizer,
-            probabilities=probabilities,
+            probability_model=probability_model,
             method=vc.LeaveOneOut(),
         )
         found = predictor.predict(outputs[own])
@@ -68,7 +69,7 @@ def test_candidates_are_judged_as_leave_one_out_predicts(localizer, lattice):
         outputs = vc.ModelOutputs.from_logits(outputs.logits, np.round(outputs.representations))
     folds = np.random.default_rng(0).permutation(83) % 4
     space = vc.Space(
-        nonconformity=CLASSIFICATION_SCORES, localizer=[localizer], probabilities=[None], representation=[None]
+        score=CLASSIFICATION_SCORES, localizer=[localizer], probability_model=[None], representation_map=[None]
     )
     scores = LabelScores(outputs, labels, np.arange(83), space, 0.8)
     found = judged_by_lists(outputs, labels, folds, localizer, scores, space)
@@ -86,7 +87,7 @@ def test_regressions_are_judged_as_leave_one_out_predicts(localizer, score):
     by_name, targets = regression_rows(70, seed=5)
     outputs = by_name[type(score).__name__]
     folds = np.random.default_rng(1).permutation(70) % 5
-    space = vc.Space(nonconformity=[score], localizer=[localizer], representation=[None])
+    space = vc.Space(score=[score], localizer=[localizer], representation_map=[None])
     scores = ValueScores(outputs, targets, np.arange(70), space)
     judged = judged_by_lists(outputs, targets, folds, localizer, scores, space)[0]
     sizes, covered = judged_by_predicting(outputs, targets, folds, localizer, score)
@@ -98,7 +99,7 @@ def test_regressions_are_judged_as_leave_one_out_predicts(localizer, score):
 def test_everyone_is_judged_as_split_predicts(score):
     outputs, labels = classification_rows(90, seed=4)
     folds = np.random.default_rng(0).permutation(90) % 3
-    space = vc.Space(nonconformity=[score], probabilities=[None])
+    space = vc.Space(score=[score], probability_model=[None])
     scores = LabelScores(outputs, labels, np.arange(90), space, 0.8)
     judged = Judge(folds, 0.8).everyone(scores.of(scores.sources[0]))
     sizes, covered = judged_by_predicting(outputs, labels, folds, vc.Uniform(None), score)
@@ -156,12 +157,12 @@ def test_the_standard_error_is_the_deviation_over_draws(score, localizer):
     for seed in range(150):
         outputs, labels = classification_rows(300, seed=seed)
         space = vc.Space(
-            nonconformity=[score],
-            probabilities=[None],
-            representation=[None],
+            score=[score],
+            probability_model=[None],
+            representation_map=[None],
             localizer=[localizer or vc.Uniform(None)],
         )
-        report = vc.tune(outputs, labels, 0.8, search=vc.Grid(space), seed=seed)
+        report = vc.tune(outputs, labels, 0.8, strategy=vc.Grid(space), seed=seed)
         one = next(c for c in report.candidates if c.everyone == (localizer is None))
         sizes.append(one.size)
         errors.append(one.standard_error)
@@ -172,7 +173,7 @@ def test_the_standard_error_is_the_deviation_over_draws(score, localizer):
 def test_the_same_seed_gives_the_same_report_and_rows_are_not_changed():
     outputs, labels = classification_rows(200, seed=1)
     before = outputs.logits.copy(), outputs.representations.copy(), labels.copy()
-    one, other = (vc.tune(outputs, labels, 0.8, search=vc.Grid(FEW), seed=7) for _ in range(2))
+    one, other = (vc.tune(outputs, labels, 0.8, strategy=vc.Grid(FEW), seed=7) for _ in range(2))
     assert [c.size for c in one.candidates] == [c.size for c in other.candidates]
     assert str(one) == str(other)
     for array, kept in zip((outputs.logits, outputs.representations, labels), before, strict=True):
@@ -181,7 +182,7 @@ def test_the_same_seed_gives_the_same_report_and_rows_are_not_changed():
 
 def test_the_report_holds_every_candidate_and_its_settings_calibrate():
     outputs, labels = classification_rows(260, seed=2)
-    report = vc.tune(outputs[:200], labels[:200], 0.8, search=vc.Grid(FEW))
+    report = vc.tune(outputs[:200], labels[:200], 0.8, strategy=vc.Grid(FEW))
     neighborhoods_each = 2 * 2 * 2  # shares, weights, maps
     assert len(report.candidates) == 2 * 3 * (1 + neighborhoods_each)
     assert [c.size for c in report.candidates] == sorted(c.size for c in report.candidates)
@@ -195,7 +196,7 @@ def test_the_report_holds_every_candidate_and_its_settings_calibrate():
 
 def test_the_frontier_is_what_nobody_beats():
     outputs, labels = classification_rows(300, seed=3)
-    report = vc.tune(outputs, labels, 0.8, search=vc.Grid(FEW))
+    report = vc.tune(outputs, labels, 0.8, strategy=vc.Grid(FEW))
     frontier = report.frontier
     for candidate in report.candidates:
         beaten = any(f.size <= candidate.size and f.worst_tenth >= candidate.worst_tenth for f in frontier)
@@ -212,63 +213,63 @@ def test_where_the_neighborhood_means_nothing_everyone_wins_mostly():
         logits = rng.normal(size=(300, 4))
         labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
         outputs = vc.ModelOutputs.from_logits(logits, rng.normal(size=(300, 3)))
-        space = vc.Space(nonconformity=[vc.LAC()], probabilities=[None], representation=[None])
-        wins += vc.tune(outputs, labels, 0.8, search=vc.Grid(space), seed=seed).winner.everyone
+        space = vc.Space(score=[vc.LAC()], probability_model=[None], representation_map=[None])
+        wins += vc.tune(outputs, labels, 0.8, strategy=vc.Grid(space), seed=seed).winner.everyone
     assert wins >= 14
 
 
 def test_where_the_noise_is_local_a_neighborhood_wins_and_shortens_intervals():
     by_name, targets = regression_rows(900, seed=8)
     outputs = by_name["AbsoluteResidual"]
-    space = vc.Space(nonconformity=[vc.AbsoluteResidual()])
-    report = vc.tune(outputs[:500], targets[:500], 0.9, search=vc.Grid(space))
+    space = vc.Space(score=[vc.AbsoluteResidual()])
+    report = vc.tune(outputs[:500], targets[:500], 0.9, strategy=vc.Grid(space))
     assert not report.winner.everyone
     assert report.winner.saving > report.winner.saving_error
     full = vc.tune(outputs[:500], targets[:500], 0.9)
-    assert isinstance(full.winner.nonconformity, vc.ScaledResidual)
+    assert isinstance(full.winner.score, vc.ScaledResidual)
     assert full.winner.size < report.everyone.size
 
 
 class Shifted(RepresentationMap):
-    def of(self, representations):
+    def formula(self, xp, representations):
         return representations + 1.0
 
 
 def test_a_bound_on_the_worst_tenth_is_kept_or_the_closest_is_named():
     outputs, labels = classification_rows(500, seed=9)
-    free = vc.tune(outputs, labels, 0.9, search=vc.Grid(FEW))
+    free = vc.tune(outputs, labels, 0.9, strategy=vc.Grid(FEW))
     gap = 0.91 - max(c.worst_tenth for c in free.candidates)
-    bound = vc.tune(outputs, labels, 0.9, search=vc.Grid(FEW), objective=vc.DecileGap(gap))
+    bound = vc.tune(outputs, labels, 0.9, strategy=vc.Grid(FEW), objective=vc.DecileGap(gap))
     assert bound.met
     assert bound.winner.worst_tenth >= 0.9 - gap
     assert bound.winner.size >= free.winner.size - 1e-12 or free.winner.everyone
-    never = vc.tune(outputs, labels, 0.9, search=vc.Grid(FEW), objective=vc.DecileGap(0.001))
+    never = vc.tune(outputs, labels, 0.9, strategy=vc.Grid(FEW), objective=vc.DecileGap(0.001))
     assert not never.met
     assert "comes closest" in never.sentence
     assert never.winner.worst_tenth == max(c.worst_tenth for c in never.candidates)
-    classes = vc.tune(outputs, labels, 0.9, search=vc.Grid(FEW), objective=vc.ClassGap(0.5))
+    classes = vc.tune(outputs, labels, 0.9, strategy=vc.Grid(FEW), objective=vc.ClassGap(0.5))
     assert classes.met
 
 
 def test_bayesian_search_tries_what_it_is_told_and_repeats_itself():
     outputs, labels = classification_rows(200, seed=1)
-    space = vc.Space(representation=[None, Shifted()])
-    reports = [vc.tune(outputs, labels, 0.8, search=vc.Bayesian(trials=25, seed=3, space=space)) for _ in range(2)]
+    space = vc.Space(representation_map=[None, Shifted()])
+    reports = [vc.tune(outputs, labels, 0.8, strategy=vc.Bayesian(trials=25, seed=3, space=space)) for _ in range(2)]
     local = [c for c in reports[0].candidates if not c.everyone]
     assert len(local) == 25
     assert str(reports[0]) == str(reports[1])
     assert all(0.03 <= c.localizer.n_neighbors <= 0.3 for c in local)
     by_name, targets = regression_rows(120, seed=1)
-    found = vc.tune(by_name["CQR"], targets, 0.8, search=vc.Bayesian(trials=5))
+    found = vc.tune(by_name["CQR"], targets, 0.8, strategy=vc.Bayesian(trials=5))
     assert len(found.candidates) == 6
 
 
 def test_more_rows_than_judge_are_drawn_but_fitted_on():
     outputs, labels = classification_rows(400, seed=1)
-    space = vc.Space(nonconformity=[vc.LAC()], probabilities=[vc.NeighborVotes.fit], shares=(0.2,), multiples=())
-    report = vc.tune(outputs, labels, 0.8, search=vc.Grid(space), most_rows=100)
+    space = vc.Space(score=[vc.LAC()], probability_model=[vc.NeighborVotes.fit], shares=(0.2,), multiples=())
+    report = vc.tune(outputs, labels, 0.8, strategy=vc.Grid(space), most_rows=100)
     assert report.rows == 100
-    assert len(report.winner.probabilities.voters) == 400
+    assert len(report.winner.probability_model.voters) == 400
 
 
 def test_without_representations_only_everyone_is_tried_and_it_says_so():
@@ -276,14 +277,14 @@ def test_without_representations_only_everyone_is_tried_and_it_says_so():
     report = vc.tune(vc.ModelOutputs.from_logits(outputs.logits), labels, 0.8)
     assert all(candidate.everyone for candidate in report.candidates)
     assert any("no representations" in note for note in report.notes)
-    bayes = vc.tune(vc.ModelOutputs.from_logits(outputs.logits), labels, 0.8, search=vc.Bayesian(3))
+    bayes = vc.tune(vc.ModelOutputs.from_logits(outputs.logits), labels, 0.8, strategy=vc.Bayesian(3))
     assert len(bayes.candidates) == len(report.candidates)
 
 
 def test_a_class_without_rows_is_a_note_not_an_error():
     outputs, labels = classification_rows(200, seed=1)
     some = labels != 3
-    report = vc.tune(outputs[some], labels[some], 0.8, search=vc.Grid(FEW))
+    report = vc.tune(outputs[some], labels[some], 0.8, strategy=vc.Grid(FEW))
     assert any("1 of 5 classes have no tuning row" in note for note in report.notes)
 
 
@@ -291,23 +292,23 @@ BAD = {
     "few rows": (lambda o, y: vc.tune(o[:20], y[:20], 0.9), TooFewRows, "needs at least 30 rows; got 20"),
     "few for the coverage": (lambda o, y: vc.tune(o, y, 0.999), TooFewRows, "at least 1251 rows; got 120"),
     "more neighbors than rows": (
-        lambda o, y: vc.tune(o, y, 0.8, search=vc.Grid(vc.Space(localizer=[vc.Uniform(500)]))),
+        lambda o, y: vc.tune(o, y, 0.8, strategy=vc.Grid(vc.Space(localizer=[vc.Uniform(500)]))),
         TooFewRows,
         "n_neighbors=500",
     ),
     "a ball": (lambda o, y: vc.Space(localizer=[vc.Ball(1.0)]), Incompatible, "is a ball"),
-    "no list": (lambda o, y: vc.Space(nonconformity=vc.LAC()), InvalidLevel, "a list of at least one part"),
-    "empty list": (lambda o, y: vc.Space(localizer=[]), InvalidLevel, "a list of at least one part"),
-    "a share of 2": (lambda o, y: vc.Space(shares=(2,)), InvalidLevel, "a share must be strictly between 0 and 1"),
+    "no list": (lambda o, y: vc.Space(score=vc.LAC()), InvalidArgument, "a list of at least one part"),
+    "empty list": (lambda o, y: vc.Space(localizer=[]), InvalidArgument, "a list of at least one part"),
+    "a share of 2": (lambda o, y: vc.Space(shares=(2,)), InvalidArgument, "a share must be strictly between 0 and 1"),
     "wrong task": (
-        lambda o, y: vc.tune(o, y, 0.8, search=vc.Grid(vc.Space(nonconformity=[vc.CQR()]))),
+        lambda o, y: vc.tune(o, y, 0.8, strategy=vc.Grid(vc.Space(score=[vc.CQR()]))),
         Incompatible,
         "classification scores",
     ),
     "objective": (lambda o, y: vc.tune(o, y, 0.8, objective="size"), Incompatible, "objective must be MeanSize"),
-    "search": (lambda o, y: vc.tune(o, y, 0.8, search=FEW), Incompatible, "search must be Grid"),
+    "strategy": (lambda o, y: vc.tune(o, y, 0.8, strategy=FEW), Incompatible, "strategy must be Grid"),
     "outputs": (lambda o, y: vc.tune(o.logits, y, 0.8), Incompatible, "tune needs ModelOutputs"),
-    "bound of 2": (lambda o, y: vc.DecileGap(2.0), InvalidLevel, "at_most must be strictly between 0 and 1"),
+    "bound of 2": (lambda o, y: vc.DecileGap(2.0), InvalidArgument, "at_most must be strictly between 0 and 1"),
     "tenths of few rows": (
         lambda o, y: vc.tune(o, y, 0.8, objective=vc.DecileGap(0.1)),
         TooFewRows,
@@ -318,15 +319,15 @@ BAD = {
         Incompatible,
         "ClassGap is for classifiers",
     ),
-    "coverage": (lambda o, y: vc.tune(o, y, 90), InvalidLevel, "0.9, not 90"),
-    "no trials": (lambda o, y: vc.Bayesian(trials=0), InvalidLevel, "trials must be a whole number"),
+    "coverage": (lambda o, y: vc.tune(o, y, 90), InvalidArgument, "0.9, not 90"),
+    "no trials": (lambda o, y: vc.Bayesian(trials=0), InvalidArgument, "trials must be a whole number"),
     "votes of the same rows": (
-        lambda o, y: vc.tune(o, y, 0.8, search=vc.Grid(vc.Space(probabilities=[vc.NeighborVotes.fit(o, y)]))),
+        lambda o, y: vc.tune(o, y, 0.8, strategy=vc.Grid(vc.Space(probability_model=[vc.NeighborVotes.fit(o, y)]))),
         Incompatible,
         "NeighborVotes was fitted on must be other rows",
     ),
     "a fit that fits nothing": (
-        lambda o, y: vc.tune(o, y, 0.8, search=vc.Grid(vc.Space(probabilities=[lambda a, b: 1]))),
+        lambda o, y: vc.tune(o, y, 0.8, strategy=vc.Grid(vc.Space(probability_model=[lambda a, b: 1]))),
         Incompatible,
         "return a probability model",
     ),
@@ -342,7 +343,7 @@ def test_bad_input_is_a_sentence(name):
 
 
 def test_every_search_and_space_is_public():
-    assert issubclass(vc.Grid, Search)
+    assert issubclass(vc.Grid, Strategy)
     assert math.isclose(sum(vc.Space().shares), 0.43)
 
 

@@ -9,10 +9,10 @@ import vicinal as vc
 from tests.instances import classification_rows, regression_rows
 from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.kernels.votes import blended_likelihood
+from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.neighbors.lists import NeighborLists
-from vicinal.probabilities.temperature import negative_log_likelihood
-from vicinal.probabilities.votes import _most_likely, _votes
-from vicinal.remembered import Remembered
+from vicinal.probability_models.temperature import negative_log_likelihood
+from vicinal.probability_models.votes import _most_likely, _votes
 
 NEAR = [vc.Uniform(7), vc.Exponential(9, 0.5), vc.Exponential(None, 0.3)]
 
@@ -42,22 +42,22 @@ def slow_votes(model, outputs, rows, own):
 @pytest.mark.parametrize("localizer", NEAR, ids=str)
 def test_votes_are_what_the_formula_says(localizer, own):
     outputs, labels = classification_rows(60, seed=2)
-    voters = Remembered.of(outputs.representations[:40], localizer, None)
+    voters = FittedRows.of(outputs.representations[:40], localizer, None)
     model = vc.NeighborVotes(1.7, 0.8, 0.05, voters, labels[:40], 5)
     rows = outputs[:40] if own else outputs[40:]
-    found = model.of_own(rows) if own else model.of(rows)
+    found = model.apply_left_out(rows) if own else model.apply(rows)
     assert np.allclose(found, slow_votes(model, rows, outputs.representations[:40], own), atol=1e-12)
 
 
 def test_the_likelihood_that_is_fitted_is_that_of_the_rows_left_out():
     outputs, labels = classification_rows(90, seed=3)
-    model = vc.NeighborVotes.fit(outputs, labels, representation=None)
+    model = vc.NeighborVotes.fit(outputs, labels, representation_map=None)
     lists = NeighborLists.among(outputs.representations, 60)
     votes = _votes(lists, labels, model.voters.localizer, 5)
     numbers = np.array([np.log(model.temperature), model.weight, np.log(model.smoothing)])
     out = np.empty((90, 4))
     blended_likelihood(outputs.logits, labels, votes, model.temperature, model.weight, model.smoothing, 0, 90, out)
-    by_probability = -np.log(model.of_own(outputs)[np.arange(90), labels])
+    by_probability = -np.log(model.apply_left_out(outputs)[np.arange(90), labels])
     assert np.allclose(out[:, 0], by_probability)
     for at, slope in enumerate(out[:, 1:].mean(axis=0)):  # slopes against finite differences
         step = np.zeros(3)
@@ -76,25 +76,25 @@ def test_votes_are_never_less_likely_than_the_temperature_alone():
         outputs, labels = classification_rows(150, seed=seed)
         scaling = vc.TemperatureScaling.fit(outputs, labels)
         model = vc.NeighborVotes.fit(outputs, labels)
-        loss = -np.log(model.of_own(outputs)[np.arange(150), labels]).mean()
+        loss = -np.log(model.apply_left_out(outputs)[np.arange(150), labels]).mean()
         assert loss <= negative_log_likelihood(outputs.logits, labels, scaling.temperature) + 2e-3
 
 
 def test_probabilities_do_not_depend_on_the_batch():
     outputs, labels = classification_rows(300, seed=4, width=40, dtype=np.float32)
     model = vc.NeighborVotes.fit(outputs[:200], labels[:200])
-    whole = model.of(outputs[200:])
+    whole = model.apply(outputs[200:])
     for rows in (slice(3, 4), slice(0, 50), np.random.default_rng(0).permutation(100)):
-        assert np.array_equal(model.of(outputs[200:][rows]), whole[rows])
+        assert np.array_equal(model.apply(outputs[200:][rows]), whole[rows])
 
 
 def test_half_precision_and_given_probabilities_can_be_blended():
     outputs, labels = classification_rows(80, seed=5, dtype=np.float16)
-    assert vc.NeighborVotes.fit(outputs, labels).of(outputs).dtype == np.float64
+    assert vc.NeighborVotes.fit(outputs, labels).apply(outputs).dtype == np.float64
     given = np.exp(outputs.logits.astype(float))
     given /= given.sum(axis=1, keepdims=True)
     rows = vc.ModelOutputs.from_probabilities(given, outputs.representations)
-    assert np.allclose(vc.NeighborVotes.fit(rows, labels).of(rows).sum(axis=1), 1)
+    assert np.allclose(vc.NeighborVotes.fit(rows, labels).apply(rows).sum(axis=1), 1)
 
 
 def test_in_a_shifted_world_the_votes_find_the_labels_the_model_does_not():
@@ -107,7 +107,7 @@ def test_in_a_shifted_world_the_votes_find_the_labels_the_model_does_not():
     parts = outputs[300:600], labels[300:600]
     sizes = {}
     for name, probabilities in {"as given": None, "votes": model}.items():
-        predictor = vc.calibrate(*parts, 0.9, probabilities=probabilities, method=vc.Split())
+        predictor = vc.calibrate(*parts, 0.9, probability_model=probabilities, method=vc.Split())
         sizes[name] = predictor.predict(outputs[600:]).sizes.mean()
     assert sizes["votes"] < 0.5 * sizes["as given"]
 
@@ -118,7 +118,7 @@ def test_scales_are_the_neighbors_mean_residual_drawn_toward_that_of_all(localiz
     by_name, targets = regression_rows(60, seed=2)
     outputs = by_name["AbsoluteResidual"]
     residuals = np.abs(targets - outputs.predictions)[:40]
-    model = vc.NeighborScales(0.2, Remembered.of(outputs.representations[:40], localizer, None), residuals)
+    model = vc.NeighborScales(0.2, FittedRows.of(outputs.representations[:40], localizer, None), residuals)
     rows = outputs[:40] if own else outputs[40:]
     expected = []
     for i, point in enumerate(rows.representations):
@@ -126,14 +126,14 @@ def test_scales_are_the_neighbors_mean_residual_drawn_toward_that_of_all(localiz
         distances = np.sqrt(((outputs.representations[:40][others] - point) ** 2).sum(axis=1))
         weights = weights_of(distances, localizer)
         expected.append(0.8 * (weights @ residuals[others]) / weights.sum() + 0.2 * residuals.mean())
-    assert np.allclose(model.of_own(rows) if own else model.of(rows), expected)
+    assert np.allclose(model.apply_left_out(rows) if own else model.apply(rows), expected)
 
 
 def test_scaled_intervals_hold_what_scores_at_most_the_threshold_and_follow_the_noise():
     by_name, targets = regression_rows(900, seed=7)
     outputs = by_name["AbsoluteResidual"]
     score = vc.ScaledResidual(vc.NeighborScales.fit(outputs[:400], targets[:400]))
-    predictor = vc.calibrate(outputs[400:700], targets[400:700], 0.9, nonconformity=score, method=vc.Split())
+    predictor = vc.calibrate(outputs[400:700], targets[400:700], 0.9, score=score, method=vc.Split())
     plain = vc.calibrate(outputs[400:700], targets[400:700], 0.9, method=vc.Split())
     intervals = predictor.predict(outputs[700:])
     noise = np.abs(outputs.representations[700:, 0])
@@ -158,13 +158,13 @@ def regressed():
 
 def calibrated_on_voters():
     outputs, labels, model = fitted()
-    vc.calibrate(outputs[:60], labels[:60], 0.8, localizer=vc.Uniform(5), probabilities=model)
+    vc.calibrate(outputs[:60], labels[:60], 0.8, localizer=vc.Uniform(5), probability_model=model)
 
 
 def calibrated_on_scale_rows():
     outputs, targets, model = regressed()
     score = vc.ScaledResidual(model)
-    vc.calibrate(outputs[:60], targets[:60], 0.8, localizer=vc.Uniform(5), nonconformity=score)
+    vc.calibrate(outputs[:60], targets[:60], 0.8, localizer=vc.Uniform(5), score=score)
 
 
 BAD = {
@@ -175,14 +175,14 @@ BAD = {
         Incompatible,
         "NeighborVotes needs representations",
     ),
-    "not its own rows": (lambda: fitted()[2].of_own(fitted()[0]), ShapeMismatch, "60 rows that NeighborVotes"),
+    "not its own rows": (lambda: fitted()[2].apply_left_out(fitted()[0]), ShapeMismatch, "60 rows that NeighborVotes"),
     "other classes": (
-        lambda: fitted()[2].of(vc.ModelOutputs.from_logits(np.eye(3), np.ones((3, 3)))),
+        lambda: fitted()[2].apply(vc.ModelOutputs.from_logits(np.eye(3), np.ones((3, 3)))),
         ShapeMismatch,
         "5 classes",
     ),
     "another width": (
-        lambda: fitted()[2].of(vc.ModelOutputs.from_logits(np.eye(5), np.ones((5, 9)))),
+        lambda: fitted()[2].apply(vc.ModelOutputs.from_logits(np.eye(5), np.ones((5, 9)))),
         ShapeMismatch,
         "3 columns",
     ),

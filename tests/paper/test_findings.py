@@ -57,7 +57,7 @@ def measured(folder, name, coverage, score, method):
     found = []
     for scaling, cal, cal_labels, test, test_labels in splits(folder, name):
         predictor = vc.calibrate(
-            cal, cal_labels, coverage, nonconformity=score, localizer=NEAR, probabilities=scaling, method=method
+            cal, cal_labels, coverage, score=score, localizer=NEAR, probability_model=scaling, method=method
         )
         result = vc.evaluate(predictor.predict(test), test_labels)
         found.append((result.coverage, result.mean_size))
@@ -92,7 +92,7 @@ def test_forcing_the_top_label_in_afterwards_covers_too_much(real_outputs, name)
     found = []
     for scaling, cal, cal_labels, test, test_labels in splits(real_outputs, name):
         predictor = vc.calibrate(
-            cal, cal_labels, coverage, nonconformity=vc.APS(), probabilities=scaling, method=vc.Split()
+            cal, cal_labels, coverage, score=vc.APS(), probability_model=scaling, method=vc.Split()
         )
         members = predictor.predict(test).members.copy()
         empty = ~members.any(axis=1)

@@ -27,7 +27,7 @@ def against_split(folder, name, coverage, parts, seed, objective=None):
     """LAC under Split, and the tuned predictor, on the same rows."""
     rows = cut_rows(folder, name, parts, seed)
     scaling = vc.TemperatureScaling.fit(*rows.get("scaling", rows["tuning"]))
-    split = measured(rows, coverage, probabilities=scaling, method=vc.Split())
+    split = measured(rows, coverage, probability_model=scaling, method=vc.Split())
     best = vc.tune(*rows["tuning"], coverage, objective=objective)
     return split, measured(rows, coverage, **best.settings)
 
@@ -62,9 +62,9 @@ def test_on_cifar10_tuned_sets_are_about_as_small_as_lac(real_outputs):
 def test_in_a_shifted_world_votes_take_most_of_the_set_away(real_outputs):
     parts = {"calibration": 1500, "tuning": 3000, "test": None}
     rows = cut_rows(real_outputs, "imagenet_tiny_resnet50", parts, 0)
-    split = measured(rows, 0.9, probabilities=vc.TemperatureScaling.fit(*rows["tuning"]), method=vc.Split())
-    space = vc.Space(nonconformity=[vc.LAC()], localizer=[vc.Uniform(None)])
-    best = vc.tune(*rows["tuning"], 0.9, search=vc.Grid(space))
+    split = measured(rows, 0.9, probability_model=vc.TemperatureScaling.fit(*rows["tuning"]), method=vc.Split())
+    space = vc.Space(score=[vc.LAC()], localizer=[vc.Uniform(None)])
+    best = vc.tune(*rows["tuning"], 0.9, strategy=vc.Grid(space))
     tuned = measured(rows, 0.9, **best.settings)
     assert isinstance(best.winner.probabilities, vc.NeighborVotes)
     assert tuned.mean_size < 0.2 * split.mean_size

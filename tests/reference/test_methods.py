@@ -53,8 +53,8 @@ def test_exact_equals_brute_force(world, data):
     calibration = calibrated(vc.Exact(), world)
     values = candidates(world.scores)
     distances = slow.squared_distances(world.points, world.points)
-    rule = world.localizer.rule(1)
-    counts = np.array([slow.exact_count(distances, world.scores, value, rule) for value in values])
+    localizer = world.localizer
+    counts = np.array([slow.exact_count(distances, world.scores, value, localizer) for value in values])
     order = data.draw(st.integers(1, world.n))
     threshold = calibration.thresholds(test_point(world), [asking_for(order, world.n)], progress=None)[0, 0]
     np.testing.assert_array_equal(values <= threshold, counts < order)
@@ -68,10 +68,10 @@ def test_exact_equals_brute_force(world, data):
 def test_leave_one_out_equals_its_twin(world, data):
     calibration = calibrated(vc.LeaveOneOut(), world)
     distances = slow.squared_distances(world.points, world.points)
-    rule, n = world.localizer.rule(1), world.n
-    pairs = slow.plugged_pairs(distances, world.scores, rule)
+    localizer, n = world.localizer, world.n
+    pairs = slow.plugged_pairs(distances, world.scores, localizer)
     values = candidates(world.scores)
-    counts = np.array([slow.plugged_count(distances[n], world.scores, rule, pairs, value) for value in values])
+    counts = np.array([slow.plugged_count(distances[n], world.scores, localizer, pairs, value) for value in values])
     order = data.draw(st.integers(1, n))
     threshold = calibration.thresholds(test_point(world), [asking_for(order, n)], progress=None)[0, 0]
     np.testing.assert_array_equal(values <= threshold, counts < order)
@@ -84,22 +84,24 @@ def test_leave_one_out_equals_its_twin(world, data):
 def test_split_reference_equals_its_twin(world, data):
     n = world.n
     cut = data.draw(st.integers(1, n - 1))
-    if world.localizer.rule(1).n_neighbors > 0 and cut < world.localizer.rule(1).n_neighbors:
-        cut = min(n - 1, world.localizer.rule(1).n_neighbors)
+    if world.localizer.reach(1)[0] > 0 and cut < world.localizer.reach(1)[0]:
+        cut = min(n - 1, world.localizer.reach(1)[0])
     near = scored(world.points[:cut], world.scores[:cut], world.localizer)
     ranked = scored(world.points[cut:n], world.scores[cut:], world.localizer)
-    if world.localizer.rule(1).n_neighbors > cut:
+    if world.localizer.reach(1)[0] > cut:
         with pytest.raises(vc.errors.TooFewRows):
             calibrate_apart(ranked, near, Task(ranked, world.localizer))
         return
     calibration = calibrate_apart(ranked, near, Task(ranked, world.localizer))
     distances = slow.squared_distances(world.points, world.points[:cut])
-    rule = world.localizer.rule(1)
+    localizer = world.localizer
     pairs = slow.plugged_pairs(
-        None, world.scores[:cut], rule, ranked=world.scores[cut:], ranked_distances=distances[cut:n]
+        None, world.scores[:cut], localizer, ranked=world.scores[cut:], ranked_distances=distances[cut:n]
     )
     values = candidates(world.scores)
-    counts = np.array([slow.plugged_count(distances[n], world.scores[:cut], rule, pairs, value) for value in values])
+    counts = np.array(
+        [slow.plugged_count(distances[n], world.scores[:cut], localizer, pairs, value) for value in values]
+    )
     order = data.draw(st.integers(1, n - cut))
     threshold = calibration.thresholds(test_point(world), [asking_for(order, n - cut)], progress=None)[0, 0]
     np.testing.assert_array_equal(values <= threshold, counts < order)
@@ -110,7 +112,7 @@ def test_split_reference_equals_its_twin(world, data):
 def test_paper_literal_equals_a_transcription_of_the_paper(world, data):
     calibration = calibrated(vc.PaperLiteral(), world)
     distances = slow.squared_distances(world.points, world.points)
-    paper = slow.PaperTranscription(distances[: world.n], world.scores, world.localizer.rule(1))
+    paper = slow.PaperTranscription(distances[: world.n], world.scores, world.localizer)
     coverage = data.draw(st.sampled_from([Fraction(1, 2), Fraction(4, 5), Fraction(9, 10), Fraction(99, 100)]))
     threshold = calibration.thresholds(test_point(world), [coverage], progress=None)[0, 0]
     assert threshold == paper.threshold(distances[world.n], coverage)

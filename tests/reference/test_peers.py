@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import array_api_compat.numpy
 import numpy as np
 import pytest
 
 import vicinal as vc
-from vicinal.quantiles import order
+from vicinal.calibration.levels import order
 
 sets = pytest.importorskip("mapie.conformity_scores.sets")
 mapie_utils = pytest.importorskip("mapie.utils")
@@ -36,7 +37,7 @@ def mapie_sets(score, rows, threshold, *, include_last_label, **options):
 
 def ours(score, rows, threshold, uniform):
     """Sets with every U fixed: 1 leaves the crossing label out, 0 takes it in."""
-    return score.members(rows, np.full(len(rows), uniform), np.full(len(rows), threshold))
+    return score.find_members(array_api_compat.numpy, rows, np.full(len(rows), uniform), np.full(len(rows), threshold))
 
 
 CASES = [

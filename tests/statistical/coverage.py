@@ -9,9 +9,10 @@ from scipy.stats import binom, norm
 
 import vicinal as vc
 from vicinal.calibration import ScoredRows, Task
-from vicinal.calibration.plugged import ranks_among
-from vicinal.calibration.reference import ReferenceRows
+from vicinal.calibration.plug_in import rank_among
+from vicinal.calibration.reference_rows import ReferenceRows
 from vicinal.calibration.split_reference import calibrate_apart
+from vicinal.neighbors import BoundLocalizer
 from vicinal.scores.uniforms import row_uniforms
 
 COVERAGES = (0.8, 0.9, 0.95)
@@ -46,7 +47,7 @@ def classification(draws, rows, seed, *, score):
     outputs = vc.ModelOutputs.from_logits(logits)
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
-    scores = score.of_labels(probabilities, row_uniforms(outputs, score.seed), labels)
+    scores = score.score_labels(probabilities, row_uniforms(outputs, score.seed), labels)
     return Draws(points.reshape(draws, rows, 2), scores.reshape(draws, rows))
 
 
@@ -100,12 +101,14 @@ def symmetric_pairs(name, draws, i, n):
         rows = scored(draws, i, slice(n + 1))
         reference = ReferenceRows.of(rows)
         ordered = rows[reference.numbers]
-        rule = localizer_for(n).rule(1)
-        ranks, _ = ranks_among(reference, ordered, np.arange(n + 1), rule, search, None)
+        near = BoundLocalizer(localizer_for(n), n)
+        ranks, _ = rank_among(reference, ordered, np.arange(n + 1), near, search, None)
         return ranks, ordered.scores
     reference = ReferenceRows.of(scored(draws, i, slice(REFERENCE)))
     rows = scored(draws, i, slice(REFERENCE, REFERENCE + n + 1))
-    ranks, _ = ranks_among(reference, rows, np.full(n + 1, -1), localizer_for(REFERENCE).rule(1), search, None)
+    ranks, _ = rank_among(
+        reference, rows, np.full(n + 1, -1), BoundLocalizer(localizer_for(REFERENCE), REFERENCE), search, None
+    )
     return ranks, rows.scores
 
 

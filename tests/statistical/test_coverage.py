@@ -9,10 +9,11 @@ import pytest
 
 import vicinal as vc
 from tests.statistical import coverage as draw
-from vicinal.calibration.plugged import PluggedCalibration, ranks_among
-from vicinal.calibration.promises import Nothing
-from vicinal.calibration.reference import ReferenceRows
-from vicinal.quantiles import order, sorted_pairs
+from vicinal.calibration.guarantees import Nothing
+from vicinal.calibration.levels import order, sorted_pairs
+from vicinal.calibration.plug_in import PlugInCalibration, rank_among
+from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.neighbors import BoundLocalizer
 
 CELLS = list(itertools.product(draw.WORLDS, draw.METHODS, draw.SIZES))
 P_VALUE = draw.FAMILY_ERROR / (len(CELLS) * len(draw.COVERAGES))
@@ -54,10 +55,10 @@ def with_itself_as_a_neighbor(draws, i, n):
     rows = draw.scored(draws, i, slice(n))
     reference = ReferenceRows.of(rows)
     ordered = rows[reference.numbers]
-    rule, search = draw.localizer_for(n).rule(1), vc.ExactSearch()
-    ranks, _ = ranks_among(reference, ordered, np.full(n, -1), rule, search, None)
+    near, search = BoundLocalizer(draw.localizer_for(n), n), vc.ExactSearch()
+    ranks, _ = rank_among(reference, ordered, np.full(n, -1), near, search, None)
     pairs = sorted_pairs(ranks, ordered.scores)
-    return PluggedCalibration(reference, *pairs, ordered.scores, rule, search, Nothing("", ""), 0)
+    return PlugInCalibration(reference, near, search, *pairs, ordered.scores, Nothing("", ""), 0)
 
 
 @pytest.mark.parametrize("world", ["residuals", "LAC"])

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, kstest
 
 import vicinal as vc
-from vicinal.drift.ranking import Ranking
+from vicinal.evaluation.drift.ranking import Ranking
 
 STREAMS, LENGTH, CALIBRATED = 200, 2_000, 1_500
 SHIFT_AT, SOON = 1_000, 300
@@ -26,7 +26,7 @@ def stream(rows, score, seed):
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(rows.labels))
     known, new = order[:CALIBRATED], order[CALIBRATED : CALIBRATED + LENGTH]
-    predictor = vc.calibrate(rows.outputs[known], rows.labels[known], 0.9, nonconformity=score, method=vc.Split())
+    predictor = vc.calibrate(rows.outputs[known], rows.labels[known], 0.9, score=score, method=vc.Split())
     half = rng.permutation(100)[:50]
     permuted = np.arange(100)
     permuted[half] = np.roll(half, 1)

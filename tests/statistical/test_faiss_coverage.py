@@ -12,7 +12,7 @@ import pytest
 
 import vicinal as vc
 from tests.instances import INDEXES, POOR
-from vicinal.neighbors.indexes.base import Index, Layout
+from vicinal.neighbors.indexes.index import Index, Layout
 
 pytest.importorskip("faiss", reason="the extra faiss is not installed")
 
@@ -73,9 +73,9 @@ def coverages(rows, index, splits, altered=None):
             outputs[own],
             labels[own],
             COVERAGE,
-            nonconformity=vc.RAPS(rank_penalty=0.01, free_ranks=5),
+            score=vc.RAPS(rank_penalty=0.01, free_ranks=5),
             localizer=vc.Exponential(K, 2.0),
-            representation=fitted,
+            representation_map=fitted,
             method=vc.SplitReference(rows=(outputs[near], labels[near])),
             search=vc.FaissSearch(index, seed=split),
         )

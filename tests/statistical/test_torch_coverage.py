@@ -26,7 +26,7 @@ def test_coverage_is_what_is_promised(method):
         localizer = None if isinstance(method, vc.Split) else vc.Uniform(10)
         score = vc.APS(seed=draw)
         predictor = vc.calibrate(
-            outputs, labels[:ROWS], 0.8, nonconformity=score, localizer=localizer, method=method, search=TorchSearch()
+            outputs, labels[:ROWS], 0.8, score=score, localizer=localizer, method=method, search=TorchSearch()
         )
         module = ConformalModule(Given(2), predictor)
         mask = module(torch.from_numpy(np.concatenate([rows, logits], axis=1)[ROWS:])).mask.numpy()

@@ -8,10 +8,10 @@ import pytest
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
 from tests.statistical.coverage import FAMILY_ERROR, binomial_p_value
-from vicinal.quantiles import order
+from vicinal.calibration.levels import order
 
 SPACE = vc.Space(
-    nonconformity=[vc.LAC(), vc.APS(), vc.RAPS(rank_penalty=0.1, free_ranks=1)],  # without ties
+    score=[vc.LAC(), vc.APS(), vc.RAPS(rank_penalty=0.1, free_ranks=1)],  # without ties
     shares=(0.1, 0.2, 0.4),
     multiples=(0.1, 0.3, 1.0),
     bandwidths=(),
@@ -23,7 +23,7 @@ DRAWS = 2_000
 def tuned_on_few_rows(seed):
     """Whether the test row is covered, after 200 candidates were tried on 40 rows."""
     outputs, labels = classification_rows(TUNING + CALIBRATION + 1, seed=seed)
-    best = vc.tune(outputs[:TUNING], labels[:TUNING], COVERAGE, search=vc.Grid(SPACE), progress=False)
+    best = vc.tune(outputs[:TUNING], labels[:TUNING], COVERAGE, strategy=vc.Grid(SPACE), progress=False)
     assert len(best.candidates) > 200
     rows = slice(TUNING, TUNING + CALIBRATION)
     predictor = vc.calibrate(outputs[rows], labels[rows], COVERAGE, **best.settings)
@@ -47,7 +47,7 @@ def test_after_tuning_over_200_candidates_on_few_rows_coverage_is_what_is_promis
 def chosen_by_calibrate(seed):
     """Whether the test row is covered where `calibrate` sets rows aside itself: votes, maps and scales included."""
     outputs, labels = classification_rows(151, seed=seed)
-    predictor = vc.calibrate(outputs[:-1], labels[:-1], COVERAGE, nonconformity=vc.APS())
+    predictor = vc.calibrate(outputs[:-1], labels[:-1], COVERAGE, score=vc.APS())
     assert predictor.tuning.rows == 50
     assert predictor.guarantee.n == 100
     return bool(predictor.predict(outputs[-1:]).covered(labels[-1:])[0])

@@ -68,7 +68,7 @@ def write_rows(folder, n, files, *, ids=False, labels=False, group_rows=None):
 def saved_predictor(path, n=300, **parts):
     """Save a predictor for such rows, and return it."""
     logits, representations, labels = made(n, 0)
-    parts = {"localizer": vc.Exponential(20, 0.7), "nonconformity": vc.APS(), **parts}
+    parts = {"localizer": vc.Exponential(20, 0.7), "score": vc.APS(), **parts}
     found = vc.calibrate(vc.ModelOutputs.from_logits(logits, representations), labels, 0.9, **parts)
     found.save(path)
     return found

@@ -18,7 +18,7 @@ def saved_model(folder, known):
     rows = vc.datasets.load_cifar100_resnet18()
     score = vc.NeverEmpty(vc.RAPS(rank_penalty=0.01, free_ranks=5))
     near = vc.Exponential(n_neighbors=50, bandwidth=2.0)
-    predictor = vc.calibrate(rows.outputs[:known], rows.labels[:known], 0.9, nonconformity=score, localizer=near)
+    predictor = vc.calibrate(rows.outputs[:known], rows.labels[:known], 0.9, score=score, localizer=near)
     return predictor.save(folder / "model.vicinal").path
 
 

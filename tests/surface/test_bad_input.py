@@ -7,7 +7,7 @@ import pytest
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
-from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.errors import Incompatible, InvalidArgument, InvalidValue, ShapeMismatch, TooFewRows
 
 PROPER = np.full((4, 3), 1 / 3)
 NEAR = vc.Uniform(n_neighbors=5)
@@ -98,10 +98,14 @@ def calibrate(n=40, coverage=0.8, targets=None, **parts):
 
 CALIBRATIONS = {
     **{
-        f"coverage {value}": (lambda value=value: calibrate(coverage=value), InvalidLevel, "strictly between 0 and 1")
+        f"coverage {value}": (
+            lambda value=value: calibrate(coverage=value),
+            InvalidArgument,
+            "strictly between 0 and 1",
+        )
         for value in (0, 1, 1.5, 10, -0.1, np.nan, True, "most")
     },
-    "percent": (lambda: calibrate(coverage=90), InvalidLevel, "0.9, not 90"),
+    "percent": (lambda: calibrate(coverage=90), InvalidArgument, "0.9, not 90"),
     "too few rows": (lambda: calibrate(n=8, coverage=0.9), TooFewRows, "at least 9 ranked calibration rows; got 8"),
     "one row": (lambda: calibrate(n=1, localizer=vc.Uniform(None)), TooFewRows, "at least 4"),
     "one row left out": (
@@ -126,7 +130,7 @@ CALIBRATIONS = {
     ),
     "label too large": (lambda: calibrate(targets=np.full(40, 5)), InvalidValue, r"0 \.\. 4; row 0 holds 5"),
     "label negative": (lambda: calibrate(targets=np.full(40, -1)), InvalidValue, "row 0 holds -1"),
-    "labels as text": (lambda: calibrate(targets=["cat"] * 40), InvalidValue, "Pass class_names"),
+    "labels as text": (lambda: calibrate(targets=["cat"] * 40), InvalidValue, "pass class_names"),
     "labels with NaN": (lambda: calibrate(targets=np.full(40, np.nan)), InvalidValue, "row 0 holds nan"),
     "labels with inf": (lambda: calibrate(targets=np.full(40, np.inf)), InvalidValue, "row 0 holds inf"),
     "labels too large to cast": (
@@ -142,18 +146,18 @@ CALIBRATIONS = {
         "needs a localizer",
     ),
     "a map that is not fitted": (
-        lambda: calibrate(representation=vc.PrincipalComponents(2)),
+        lambda: calibrate(representation_map=vc.PrincipalComponents(2)),
         Incompatible,
         r"fitted first, on rows set aside: PrincipalComponents\(n=2\).fit",
     ),
     "a localizer by name": (lambda: calibrate(localizer="knn"), Incompatible, "localizer must be"),
     "a method by name": (lambda: calibrate(method="exact"), Incompatible, "method must be"),
     "a class for a method": (lambda: calibrate(method=vc.Exact), Incompatible, "method must be"),
-    "a score by name": (lambda: calibrate(nonconformity="aps"), Incompatible, "nonconformity must be a score"),
-    "a regression score": (lambda: calibrate(nonconformity=vc.CQR()), Incompatible, "outputs of a regression"),
+    "a score by name": (lambda: calibrate(score="aps"), Incompatible, "score must be one such as LAC"),
+    "a regression score": (lambda: calibrate(score=vc.CQR()), Incompatible, "outputs of a regression"),
     "a search by name": (lambda: calibrate(search="faiss"), Incompatible, "search must be"),
-    "a map by name": (lambda: calibrate(representation="pca"), Incompatible, "representation must be"),
-    "an unfitted temperature": (lambda: calibrate(probabilities=1.5), Incompatible, "TemperatureScaling"),
+    "a map by name": (lambda: calibrate(representation_map="pca"), Incompatible, "representation_map must be"),
+    "an unfitted temperature": (lambda: calibrate(probability_model=1.5), Incompatible, "TemperatureScaling"),
 }
 
 
@@ -185,7 +189,7 @@ PARTS = {
 
 @pytest.mark.parametrize(("make", "words"), PARTS.values(), ids=PARTS.keys())
 def test_parts_are_checked_when_they_are_made(make, words):
-    with pytest.raises(InvalidLevel, match=words):
+    with pytest.raises(InvalidArgument, match=words):
         make()
 
 
@@ -203,7 +207,7 @@ def test_prediction_must_look_like_calibration():
     by_name, _ = regression_rows(4, seed=1)
     with pytest.raises(Incompatible, match="outputs of a classifier"):
         predictor.predict(by_name["CQR"])
-    with pytest.raises(InvalidLevel, match="0 to 3"):
+    with pytest.raises(InvalidArgument, match="0 to 3"):
         predictor.explain(more[:4], row=9)
     with pytest.raises(TooFewRows, match="at least 99"):
         predictor.at(0.99)
@@ -218,7 +222,7 @@ def test_regression_scores_name_what_they_lack():
         (vc.LAC(), by_name["CQR"], "classifier"),
     ):
         with pytest.raises(Incompatible, match=words):
-            vc.calibrate(outputs, targets, 0.8, nonconformity=score, localizer=NEAR)
+            vc.calibrate(outputs, targets, 0.8, score=score, localizer=NEAR)
     predictor = vc.calibrate(by_name["CQR"], targets, 0.8, localizer=NEAR)
     with pytest.raises(Incompatible, match="needs targets"):
         predictor.p_values(by_name["CQR"])

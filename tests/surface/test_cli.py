@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +14,9 @@ import pytest
 
 import vicinal as vc
 from tests.instances import regression_rows
-from vicinal._words import PHRASES
 from vicinal.cli import main
+from vicinal.cli.wording import render
+from vicinal.service.errors import refusal
 
 pa = pytest.importorskip("pyarrow", reason="the command line reads and writes parquet files")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -71,7 +71,7 @@ def folder(tmp_path_factory):
     found = tmp_path_factory.mktemp("cli")
     for name, n, seed in (("tuning", 300, 1), ("calibration", 300, 2), ("test", 200, 3)):
         np.savez(found / f"{name}.npz", **rows(n, seed), class_names=np.array(NAMES))
-    fine("calibrate", found / "calibration.npz", "--neighbors", "30", "--out", found / "model.vicinal")
+    fine("calibrate", found / "calibration.npz", "--localizer", "Uniform(30)", "--out", found / "model.vicinal")
     return found
 
 
@@ -151,7 +151,7 @@ def test_intervals(tmp_path):
     columns = {"lower": given.lower, "upper": given.upper, "representations": given.representations}
     np.savez(tmp_path / "a.npz", **{name: column[:200] for name, column in columns.items()}, targets=targets[:200])
     np.savez(tmp_path / "b.npz", **{name: column[200:] for name, column in columns.items()}, targets=targets[200:])
-    fine("calibrate", tmp_path / "a.npz", "--radius", "1.5", "--out", tmp_path / "m.vicinal")
+    fine("calibrate", tmp_path / "a.npz", "--localizer", "Ball(1.5)", "--out", tmp_path / "m.vicinal")
     predictor = vc.calibrate(given[:200], targets[:200], 0.9, localizer=vc.Ball(1.5))
     expected = predictor.predict(given[200:])
     for suffix in (".npz", ".jsonl", ".parquet"):
@@ -176,8 +176,7 @@ def test_numbers_that_json_does_not_have(tmp_path):
             "--method",
             "split",
             "--score",
-            "lac",
-            "--never-empty",
+            "never-empty(lac)",
             "--coverage",
             "0.05",
         ),
@@ -192,8 +191,8 @@ def test_precision_models_and_parts_by_options(folder, tmp_path):
     weights = tmp_path / "weights.pt"
     weights.write_bytes(b"weights")
     text = fine(
-        *("calibrate", folder / "calibration.npz", "--score", "raps", "--rank-penalty", "0.1", "--free-ranks", "2"),
-        *("--never-empty", "--neighbors", "0.2", "--bandwidth", "1.5", "--method", "leave-one-out"),
+        *("calibrate", folder / "calibration.npz", "--score", "NeverEmpty(RAPS(rank_penalty=0.1, free_ranks=2))"),
+        *("--localizer", "exponential(0.2, 1.5)", "--method", "leave-one-out"),
         *(
             "--precision",
             "16",
@@ -207,13 +206,15 @@ def test_precision_models_and_parts_by_options(folder, tmp_path):
         ),
     )
     said = json.loads(text)
-    assert said["parts"]["nonconformity"] == "NeverEmpty(score=RAPS(rank_penalty=0.1, free_ranks=2, seed=0))"
+    assert said["parts"]["score"] == "NeverEmpty(score=RAPS(rank_penalty=0.1, free_ranks=2, seed=0))"
     assert said["parts"]["localizer"] == "Exponential(n_neighbors=0.2, bandwidth=1.5)"
-    assert said["parts"]["representation"] == "Rounded(bits=16)"
+    assert said["parts"]["representation_map"] == "Rounded(bits=16)"
     assert said["model"].startswith("net 3 sha256:")
     assert said["probability"] is None
     assert vc.inspect(tmp_path / "m.vicinal").precision == "float16"
-    every = fine("calibrate", folder / "calibration.npz", "--neighbors", "all", "--out", tmp_path / "e.vicinal")
+    every = fine(
+        "calibrate", folder / "calibration.npz", "--localizer", "Uniform(None)", "--out", tmp_path / "e.vicinal"
+    )
     assert "Uniform(n_neighbors=None)" in every
 
 
@@ -227,7 +228,15 @@ def test_names_of_classes_and_columns(folder, tmp_path):
     for names in ("names.txt", "names.json"):
         out = tmp_path / "m.vicinal"
         fine(
-            "calibrate", tmp_path / "a.npz", *called, "--class-names", tmp_path / names, "--neighbors", 30, "--out", out
+            "calibrate",
+            tmp_path / "a.npz",
+            *called,
+            "--class-names",
+            tmp_path / names,
+            "--localizer",
+            "Uniform(30)",
+            "--out",
+            out,
         )
         assert vc.inspect(out).class_names == tuple(NAMES)
         test = fine("predict", out, folder / "test.npz")
@@ -286,7 +295,7 @@ def test_files_that_are_wrong_are_one_line(folder, tmp_path):
     assert "must end in .parquet, .npz, .jsonl" in refused("predict", model, test, "--out", tmp_path / "a.csv")
     assert "cannot write" in refused("predict", model, test, "--out", "/proc/no/a.npz", code=4)
     assert "cannot write" in refused(
-        "calibrate", folder / "calibration.npz", "--out", tmp_path, "--neighbors", 9, code=4
+        "calibrate", folder / "calibration.npz", "--out", tmp_path, "--localizer", "Uniform(9)", code=4
     )
     (tmp_path / "folder.parquet").mkdir()
     assert "it is a folder" in refused("predict", model, test, "--out", tmp_path / "folder.parquet", code=4)
@@ -303,13 +312,17 @@ def test_options_that_are_wrong_are_one_line(folder, tmp_path, monkeypatch):
         (("predict", model, test, "--coverage", "1.5"), "strictly between 0 and 1"),
         (("predict", model, test, "--coverage", "0.9999"), "needs at least 9999"),
         (("predict", model, test, "--neighbors", "-1"), "neighbors must be a whole number"),
-        (("calibrate", known, "--method", "magic"), "'magic' is not one of"),
-        (("calibrate", known, "--neighbors", "many"), "a number such as 200"),
-        (("calibrate", known, "--bandwidth", "2"), "--bandwidth needs --neighbors"),
-        (("calibrate", known, "--radius", "2", "--neighbors", "3"), "--radius stands for itself"),
-        (("calibrate", known, "--score", "cqr", "--neighbors", "3"), "needs outputs of a regression"),
-        (("calibrate", known, "--neighbors", "3", "--precision", "8"), "16 or 32"),
-        (("calibrate", known, "--tuned", tmp_path / "t.vicinal", "--score", "lac"), "leave out options"),
+        (("calibrate", known, "--method", "magic"), "the name of a registered part; got 'magic'"),
+        (("calibrate", known, "--method", "LAC"), "one of Exact, LeaveOneOut"),
+        (("calibrate", known, "--localizer", "Uniform('many')"), "n_neighbors must be a whole number"),
+        (("calibrate", known, "--localizer", "Exponential(5)"), "with its arguments (n_neighbors"),
+        (("calibrate", known, "--localizer", "Uniform(1"), "a name such as Ball, Cauchy"),
+        (("calibrate", known, "--localizer", "__import__('os')"), "the name of a registered part"),
+        (("calibrate", known, "--localizer", "mine.Near(3)"), "add --import MODULE"),
+        (("--import", "no_such_module", "calibrate", known), "no such module"),
+        (("calibrate", known, "--score", "cqr", "--localizer", "uniform(3)"), "give columns predictions"),
+        (("calibrate", known, "--localizer", "Uniform(3)", "--precision", "8"), "16 or 32"),
+        (("calibrate", known, "--tuned", tmp_path / "t.vicinal", "--score", "lac"), "leave out --score"),
         (("calibrate", known, "--rename", "logits"), "--rename takes NAME=COLUMN"),
         (("calibrate", known, "--rename", "logits=x"), "has no column 'x'"),
         (("calibrate", known, "--class-names", tmp_path / "gone"), "there is no such file"),
@@ -317,7 +330,7 @@ def test_options_that_are_wrong_are_one_line(folder, tmp_path, monkeypatch):
         (("evaluate", model, known), "holds rows that the predictor was calibrated on (100% are the same)"),
         (("report", model, known), "holds rows that the predictor was calibrated on"),
         (("tune", known, "--at-most", "0.05"), "--at-most is the bound of --aim even"),
-        (("calibrate", known, "--neighbors", "-3"), "a number such as 200, a share such as 0.1, or all"),
+        (("calibrate", known, "--localizer", "Uniform(-3)"), "n_neighbors must be a whole number, 1 or more"),
         (("report", model, test, "--images", known), "pictures"),
     ):
         assert words in refused(*arguments), arguments
@@ -331,7 +344,7 @@ def test_inputs_are_never_overwritten(folder, tmp_path):
     before = rows.read_bytes(), model.read_bytes()
     for arguments in (
         ("predict", model, rows, "--out", rows),
-        ("calibrate", rows, "--neighbors", "20", "--out", rows),
+        ("calibrate", rows, "--localizer", "Uniform(20)", "--out", rows),
         ("tune", rows, "--out", rows),
         ("report", model, rows, "--out", rows),
         ("report", model, rows, "--out", model),
@@ -344,16 +357,25 @@ def test_options_that_do_nothing_are_refused(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     known = folder / "calibration.npz"
     for options, words in (
-        (("--method", "split", "--neighbors", "10"), "--method split has no neighborhood"),
-        (("--score", "lac", "--rank-penalty", "3", "--neighbors", "9"), "are of --score raps"),
-        (("--method", "split-reference", "--precision", "16"), "needs --tuned or --neighbors too"),
-        (("--neighbors", "9", "--model-file", "gone.pt"), "cannot read gone.pt"),
-        (("--neighbors", "9999"), "--neighbors all for everyone"),
+        (("--method", "split", "--localizer", "Uniform(10)"), "--method Split has no neighborhood"),
+        (("--score", "LAC(3)", "--localizer", "Uniform(9)"), "LAC with its arguments ()"),
+        (("--method", "split-reference", "--precision", "16"), "needs --tuned or --localizer too"),
+        (("--localizer", "Uniform(9)", "--model-file", "gone.pt"), "cannot read gone.pt"),
+        (("--localizer", "Uniform(9999)"), "n_neighbors=None for everyone"),
     ):
         assert words in refused("calibrate", known, *options)
     assert not list(tmp_path.iterdir())
     fine(
-        "calibrate", known, "--method", "split-reference", "--precision", "16", "--neighbors", "9", "--out", "m.vicinal"
+        "calibrate",
+        known,
+        "--method",
+        "split-reference",
+        "--precision",
+        "16",
+        "--localizer",
+        "Uniform(9)",
+        "--out",
+        "m.vicinal",
     )
     assert vc.inspect("m.vicinal").precision == "float16"
 
@@ -363,7 +385,7 @@ def test_json_is_json(tmp_path):
     table, noise = rng.normal(size=(30, 1)), rng.normal(size=30)
     np.savez(tmp_path / "a.npz", predictions=np.zeros(30), representations=table, targets=noise)
     np.savez(tmp_path / "b.npz", predictions=np.zeros(5), representations=100 + table[:5], targets=noise[:5])
-    near = ("--neighbors", "2", "--method", "paper-literal", "--coverage", "0.95")
+    near = ("--localizer", "Uniform(2)", "--method", "paper-literal", "--coverage", "0.95")
     fine("calibrate", tmp_path / "a.npz", *near, "--out", tmp_path / "m.vicinal")
 
     def strict(text):
@@ -376,12 +398,39 @@ def test_json_is_json(tmp_path):
         assert strict(line)["upper"] == "inf"
 
 
-def test_what_the_library_says_is_said_of_options():
-    source = " ".join(path.read_text() for path in (ROOT / "src/vicinal").rglob("*.py") if path.name != "words.py")
-    squeezed = re.sub(r'"\s*\n\s*f?"', "", source)
-    for phrase in PHRASES:
-        words = re.sub(r"Got \w+Outputs\.", "Got ", phrase)
-        assert words in squeezed, words
+def test_what_the_library_advises_is_said_in_options_and_columns():
+    """Python, the command line and the service each put the same facts in their own words."""
+    regression = vc.ModelOutputs.from_predictions([1.0, 2.0])
+    plain = vc.ModelOutputs.from_logits([[0.0, 1.0]] * 30)
+    cases = [
+        (
+            lambda: vc.calibrate(regression, [1, 2], score=vc.LAC()),
+            ".from_probabilities",
+            "give a column logits or",
+            "send",
+        ),
+        (lambda: vc.calibrate(plain, [0] * 30, localizer=vc.Uniform(3)), "method=Split()", "--method Split", "Split()"),
+        (
+            lambda: vc.ModelOutputs.from_probabilities([[3.0, 1.0]]),
+            "from_logits",
+            "call the column logits",
+            "send logits",
+        ),
+        (
+            lambda: vc.calibrate(regression, [1, 2], score=vc.CQR()),
+            "from_quantiles",
+            "columns lower and upper",
+            "send lower",
+        ),
+    ]
+    for raising, python, options, request in cases:
+        with pytest.raises(vc.VicinalError) as found:
+            raising()
+        assert python in str(found.value)
+        assert options in render(found.value)
+        assert request in refusal(found.value).message
+        assert "ModelOutputs" not in render(found.value) + refusal(found.value).message
+        assert "{" not in str(found.value)
 
 
 def test_a_bug_is_one_line_too(folder, monkeypatch):
@@ -395,10 +444,19 @@ def test_names_in_files_of_other_systems(folder, tmp_path):
     np.savez(tmp_path / "a.npz", **columns)
     (tmp_path / "names.txt").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(NAMES).encode() + b"\r\n")
     out = tmp_path / "m.vicinal"
-    fine("calibrate", tmp_path / "a.npz", "--class-names", tmp_path / "names.txt", "--neighbors", 30, "--out", out)
+    fine(
+        "calibrate",
+        tmp_path / "a.npz",
+        "--class-names",
+        tmp_path / "names.txt",
+        "--localizer",
+        "Uniform(30)",
+        "--out",
+        out,
+    )
     assert vc.inspect(out).class_names == tuple(NAMES)
     (tmp_path / "odd.json").write_text('["a", "b", "c", "d", "\\ud800"]')
-    odd = ("--class-names", tmp_path / "odd.json", "--neighbors", 30, "--out", out)
+    odd = ("--class-names", tmp_path / "odd.json", "--localizer", "Uniform(30)", "--out", out)
     assert "Unicode text" in refused("calibrate", tmp_path / "a.npz", *odd)
     ids = np.arange(300, dtype=np.uint64) + np.uint64(2**63)
     np.savez(tmp_path / "b.npz", **columns, row_ids=ids)
@@ -424,7 +482,7 @@ def test_the_coverage_is_the_one_that_was_tuned_for(folder, tmp_path):
     said = fine("calibrate", folder / "calibration.npz", "--tuned", tuned, "--out", out, "--coverage", "0.8")
     assert "prediction sets, coverage 0.8" in said
     assert "at coverage 0.7." in said
-    assert "coverage 0.9" in fine("calibrate", folder / "calibration.npz", "--neighbors", "9", "--out", out)
+    assert "coverage 0.9" in fine("calibrate", folder / "calibration.npz", "--localizer", "Uniform(9)", "--out", out)
     assert json.loads(fine("inspect", out, "--json"))["coverage"] == 0.9
 
 

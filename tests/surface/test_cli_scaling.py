@@ -14,7 +14,7 @@ from vicinal.tables import npy
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import recognized
 
-NEAR = ("--neighbors", "20", "--bandwidth", "1.0")
+NEAR = ("--localizer", "Exponential(20, 1.0)")
 APART = ("--method", "split-reference")
 
 
@@ -22,8 +22,8 @@ APART = ("--method", "split-reference")
 def test_an_index_by_a_word(name, folder, tmp_path):  # noqa: F811
     pytest.importorskip("faiss", reason="the extra faiss is not installed")
     model, sets = tmp_path / "model.vicinal", tmp_path / "sets.npz"
-    more = [] if name == "flat" else ["--recall", "0.9"]
-    options = [*APART, "--fraction", "0.4", *NEAR, "--search", name, *more]
+    search = f"FaissSearch({name}())" if name == "flat" else f"FaissSearch({name}(), recall=0.9)"
+    options = ["--method", "SplitReference(fraction=0.4)", *NEAR, "--search", search]
     said = json.loads(fine("calibrate", folder / "calibration.npz", *options, "-o", model, "--json"))
     assert said["ranked_rows"] == 180
     assert name.lower() in said["parts"]["search"].lower()
@@ -37,23 +37,20 @@ def test_an_index_by_a_word(name, folder, tmp_path):  # noqa: F811
 def test_what_does_not_fit_is_one_line(folder, tmp_path):  # noqa: F811
     pytest.importorskip("faiss", reason="the extra faiss is not installed")
     given, out = folder / "calibration.npz", tmp_path / "model.vicinal"
-    words = refused("calibrate", given, *NEAR, "--search", "ivf", "-o", out)
-    assert "--method split-reference" in words
-    assert "leave out --search" in words
-    assert "--recall is of" in refused("calibrate", given, *APART, *NEAR, "--recall", "0.9", "-o", out)
-    assert "--recall is of" in refused(
-        "calibrate", given, *APART, *NEAR, "--search", "flat", "--recall", "1", "-o", out
-    )
-    ball = refused("calibrate", given, *APART, "--radius", "1", "--search", "ivf", "-o", out)
-    assert "give --neighbors a number" in ball
-    assert "such as 0.95" in refused("calibrate", given, *APART, *NEAR, "--search", "ivf", "--recall", "95", "-o", out)
-    assert "no neighborhood" in refused("calibrate", given, "--method", "split", "--search", "ivf", "-o", out)
-    assert "--fraction is of" in refused("calibrate", given, *NEAR, "--fraction", "0.3", "-o", out)
-    assert "between 0 and 1" in refused("calibrate", given, *APART, *NEAR, "--fraction", "3", "-o", out)
+    words = refused("calibrate", given, *NEAR, "--search", "FaissSearch", "-o", out)
+    assert "--method SplitReference" in words
+    assert "--search ExactSearch" in words
+    ball = refused("calibrate", given, *APART, "--localizer", "Ball(1)", "--search", "FaissSearch", "-o", out)
+    assert '--localizer "Uniform(k)"' in ball
+    wide = ("--search", "FaissSearch(IVF(), recall=95)")
+    assert "such as 0.95" in refused("calibrate", given, *APART, *NEAR, *wide, "-o", out)
+    assert "no neighborhood" in refused("calibrate", given, "--method", "split", "--search", "FaissSearch", "-o", out)
+    all_apart = ("--method", "SplitReference(3)")
+    assert "between 0 and 1" in refused("calibrate", given, *all_apart, *NEAR, "-o", out)
     assert "megabytes" in refused("calibrate", given, *NEAR, "--memory", "plenty", "-o", out)
     small = refused("predict", folder / "model.vicinal", folder / "test.npz", "--memory", "1 KB")
     assert "--memory" in small
-    assert "--search ivf" in small
+    assert "--search FaissSearch" in small
     assert not out.exists()
 
 
@@ -66,7 +63,7 @@ def test_a_predictor_rolls_on_in_place(folder, tmp_path):  # noqa: F811
     words = fine("roll", model, folder / "tuning.npz", "--out", tmp_path / "b.vicinal", "--drop", "0")
     assert words.startswith("300 rows added, 0 dropped, 600 ranked")
     assert vc.inspect(tmp_path / "b.vicinal").model == "net 3"
-    parts = {"nonconformity": vc.APS(), "localizer": vc.Exponential(20, 1.0)}
+    parts = {"score": vc.APS(), "localizer": vc.Exponential(20, 1.0)}
     files = [np.load(folder / f"{name}.npz") for name in ("calibration", "test")]
     window = {name: np.concatenate([file[name] for file in files])[200:] for name in rows(1, 0)}
     outputs = vc.ModelOutputs.from_logits(window["logits"], window["representations"])

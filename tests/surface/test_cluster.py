@@ -24,7 +24,7 @@ from tests.surface.clusters import lists, made, nodes, saved_predictor, signal_a
 from tests.surface.test_cli import refused
 from vicinal import distributed
 from vicinal.errors import WorkersLost
-from vicinal.predicting import predict_file
+from vicinal.tables.batch import predict_file
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import recognized
 
@@ -62,7 +62,7 @@ def test_a_small_cluster_answers_as_this_machine(small, tmp_path):
         expected = in_order(folder / "local.parquet")
         for name in ("set", "size", "threshold", "confidence"):
             assert found[name].combine_chunks().equals(expected[name].combine_chunks())
-        parts = {"localizer": vc.Exponential(40, 0.8), "nonconformity": vc.APS()}
+        parts = {"localizer": vc.Exponential(40, 0.8), "score": vc.APS()}
         sharded = distributed.calibrate(folder / "rows", tmp_path / "shards", 0.9, shards=3, **parts)
         local = vc.calibrate(row_numbered(outputs), labels, 0.9, **parts)
         test = vc.ModelOutputs.from_logits(*made(300, 99)[:2])
@@ -135,7 +135,7 @@ def test_a_dataset_survives_the_death_of_a_worker_and_a_node(small, tmp_path):
 @pytest.mark.slow
 def test_shards_come_back_and_rank_the_same(tmp_path):
     outputs, labels = write_rows(tmp_path / "rows", 12_000, 5, labels=True)
-    parts = {"localizer": vc.Uniform(50), "nonconformity": vc.LAC()}
+    parts = {"localizer": vc.Uniform(50), "score": vc.LAC()}
     test = vc.ModelOutputs.from_logits(*made(500, 99)[:2])
     local = vc.calibrate(outputs, labels, 0.9, **parts)
     expected = local.predict(test)
@@ -188,15 +188,15 @@ def test_shards_are_never_mixed_up(tmp_path):
     test = vc.ModelOutputs.from_logits(*made(50, 99)[:2])
     parts = {"localizer": vc.Uniform(20), "shards": 2}
     with nodes(2) as (cluster, _):
-        one = distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, nonconformity=vc.LAC(), **parts)
-        distributed.calibrate(tmp_path / "rows", tmp_path / "two", 0.9, nonconformity=vc.APS(), **parts)
+        one = distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, score=vc.LAC(), **parts)
+        distributed.calibrate(tmp_path / "rows", tmp_path / "two", 0.9, score=vc.APS(), **parts)
         expected = one.predict(test).thresholds
         # The same again is only looked at; anything else is refused, and what is there stays.
         before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "one").glob("shard-*")}
-        again = distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, nonconformity=vc.LAC(), **parts)
+        again = distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, score=vc.LAC(), **parts)
         np.testing.assert_array_equal(again.predict(test).thresholds, expected)
         assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "one").glob("shard-*")}
-        for change in ({"nonconformity": vc.APS()}, {"nonconformity": vc.LAC(), "localizer": vc.Uniform(21)}):
+        for change in ({"score": vc.APS()}, {"score": vc.LAC(), "localizer": vc.Uniform(21)}):
             with pytest.raises(vc.CannotWrite, match="of other rows or other parts"):
                 distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, **{**parts, **change})
         np.testing.assert_array_equal(distributed.load(tmp_path / "one").predict(test).thresholds, expected)

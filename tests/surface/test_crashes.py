@@ -198,7 +198,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(folder, tmp_path):
     rows = tmp_path / "rows.npz"
     outputs, labels = classification_rows(3000, seed=5, width=30, dtype=np.float32)
     np.savez(rows, logits=outputs.logits, representations=outputs.representations, labels=labels)
-    arguments = command("calibrate", rows, "--neighbors", "20", "--out", out)
+    arguments = command("calibrate", rows, "--localizer", "Uniform(20)", "--out", out)
     found = subprocess.run(arguments, capture_output=True, text=True, check=False, preexec_fn=limited(100_000))
     assert found.returncode == 4
     assert found.stderr.count("\n") == 1

@@ -9,7 +9,7 @@ import pytest
 
 import vicinal as vc
 from tests.formats.write import rows, values
-from vicinal.codec.artifact import FORMAT, READERS
+from vicinal.persistence.artifact import FORMAT, READERS
 
 FOLDER = Path(__file__).parents[1] / "formats"
 FORMATS = sorted(int(path.name) for path in FOLDER.iterdir() if path.name.isdigit())

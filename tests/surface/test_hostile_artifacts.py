@@ -17,8 +17,8 @@ import pytest
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
-from vicinal.codec.container import BEGIN, DIGITS, MOST_HEADER, PLACE
-from vicinal.kept import Kept
+from vicinal._util.stored import StoredArrays
+from vicinal.persistence.container import BEGIN, DIGITS, MOST_HEADER, PLACE
 
 REFUSED = (vc.UnsupportedArtifact, vc.CorruptArtifact)
 ROWS, LABELS = classification_rows(60, seed=1)
@@ -31,7 +31,7 @@ def saved(folder):
     votes = vc.NeighborVotes.fit(other, names)
     fitted = vc.Chain(vc.Standardize(), vc.PrincipalComponents(2)).fit(other)
     near = vc.Exponential(7, 0.7)
-    sets = vc.calibrate(ROWS, LABELS, 0.8, localizer=near, probabilities=votes, representation=fitted)
+    sets = vc.calibrate(ROWS, LABELS, 0.8, localizer=near, probability_model=votes, representation_map=fitted)
     tuned = vc.calibrate(*classification_rows(400, seed=4), 0.8)
     outputs, targets = regression_rows(60, seed=5)
     scale = vc.NeighborScales.fit(*(part[:30] for part in (outputs["AbsoluteResidual"], targets)))
@@ -39,11 +39,11 @@ def saved(folder):
         outputs["AbsoluteResidual"][30:],
         targets[30:],
         0.8,
-        nonconformity=vc.ScaledResidual(scale),
+        score=vc.ScaledResidual(scale),
         localizer=vc.Ball(1.0),
         method=vc.SplitReference(0.5),
     )
-    plain = vc.calibrate(ROWS, LABELS, 0.8, nonconformity=vc.NeverEmpty(vc.RAPS(0.1, 1)), method=vc.Split())
+    plain = vc.calibrate(ROWS, LABELS, 0.8, score=vc.NeverEmpty(vc.RAPS(0.1, 1)), method=vc.Split())
     found = {"sets": sets, "tuned": tuned, "intervals": intervals, "plain": plain}
     for name, predictor in found.items():
         predictor.save(folder / name)
@@ -348,7 +348,7 @@ def test_a_short_file_cannot_ask_for_endless_work(files, tmp_path):
     for place in range(40):
         inner = {"part": first + place}
         doubled.append({"name": "Chained", "fields": {"parts": {"list": [inner, inner]}}})
-    changed = with_parts(header, header["parts"] + doubled, {"representation": first + len(doubled) - 1})
+    changed = with_parts(header, header["parts"] + doubled, {"representation_map": first + len(doubled) - 1})
     signed(entries, changed, data, tmp_path / "a")
     refused(tmp_path / "a")
     signed(entries, with_parts(header, [*header["parts"], *doubled[:1] * 30_000], {}), data, tmp_path / "a")
@@ -375,7 +375,7 @@ def test_numbers_that_cannot_be_are_damage(name, value, tmp_path):
     kept[name] = kept[name].copy()
     kept[name].reshape(-1)[3] = value
     with pytest.raises((vc.CorruptArtifact, vc.InvalidValue)):  # load says of both that the file is damaged
-        vc.Exact().restored(Kept(kept), predictor.localizer, vc.ExactSearch())
+        vc.Exact().restored(StoredArrays(kept), predictor.localizer, vc.ExactSearch())
 
 
 def test_arrays_that_nobody_asked_for_are_damage(files, tmp_path):
@@ -413,5 +413,5 @@ def test_a_link_beside_the_file_is_not_followed(tmp_path):
 def test_a_coverage_too_long_to_be_read_is_not_saved(tmp_path):
     for coverage in (Decimal("0.9" + "1" * 50), Fraction(10**45 - 10**44, 10**45 + 1)):
         predictor = vc.calibrate(ROWS, LABELS, coverage, method=vc.Split())
-        with pytest.raises(vc.InvalidLevel, match="at most 40 digits"):
+        with pytest.raises(vc.InvalidArgument, match="at most 40 digits"):
             predictor.save(tmp_path / "a")

@@ -11,11 +11,10 @@ import pytest
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
-from vicinal import plots
 from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
-from vicinal.reporting import TSNE, gathered
+from vicinal.reporting import TSNE, gathered, plots
 
-SMALL = vc.Grid(vc.Space(nonconformity=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.2,), multiples=(0.2,)))
+SMALL = vc.Grid(vc.Space(score=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.2,), multiples=(0.2,)))
 
 
 def classified(localizer=None, method=None, **settings):
@@ -37,7 +36,7 @@ def data_in(path):
 
 def test_the_numbers_in_the_report_are_the_predictors(tmp_path):
     predictor, outputs, labels = classified()
-    path = vc.report(tmp_path / "new" / "r.html", predictor, outputs, labels, rows=30)
+    path = vc.report(predictor, outputs, labels, tmp_path / "new" / "r.html", rows=30)
     data = data_in(path)
     sets, found = predictor.predict(outputs), vc.evaluate(predictor.predict(outputs), labels)
     assert data["headline"]["coverage"] == found.coverage
@@ -67,7 +66,7 @@ def test_the_numbers_in_the_report_are_the_predictors(tmp_path):
 @pytest.mark.parametrize("method", [vc.Split(), vc.SplitReference(), vc.LeaveOneOut(), vc.PaperLiteral()], ids=str)
 def test_every_method_can_be_reported(tmp_path, method):
     predictor, outputs, labels = classified(method=method)
-    data = data_in(vc.report(tmp_path / "r.html", predictor, outputs, labels, rows=20))
+    data = data_in(vc.report(predictor, outputs, labels, tmp_path / "r.html", rows=20))
     sets = predictor.predict(outputs)
     n, at = data["explorer"]["n"], data["curve"]["targets"].index(0.8)
     m = int(np.ceil(round(0.8 * (n + 1), 6)))
@@ -80,10 +79,10 @@ def test_every_method_can_be_reported(tmp_path, method):
 
 def test_a_tuned_predictor_brings_its_frontier_and_its_voters(tmp_path):
     outputs, labels = classification_rows(500, seed=2)
-    best = vc.tune(outputs[:200], labels[:200], 0.8, search=SMALL)
-    votes = next(c for c in best.candidates if c.everyone and isinstance(c.probabilities, vc.NeighborVotes))
+    best = vc.tune(outputs[:200], labels[:200], 0.8, strategy=SMALL)
+    votes = next(c for c in best.candidates if c.everyone and isinstance(c.probability_model, vc.NeighborVotes))
     predictor = vc.calibrate(outputs[200:400], labels[200:400], 0.8, **votes.settings)
-    data = data_in(vc.report(tmp_path / "r.html", predictor, outputs[400:], labels[400:], tuning=best, rows=20))
+    data = data_in(vc.report(predictor, outputs[400:], labels[400:], tmp_path / "r.html", tuning=best, rows=20))
     assert len(data["frontier"]["candidates"]) == len(best.candidates)
     assert data["frontier"]["candidates"][data["frontier"]["winner"]]["name"] == best.winner.name
     assert "rows that vote" in data["explorer"]["neighbors"]
@@ -94,7 +93,7 @@ def test_a_tuned_predictor_brings_its_frontier_and_its_voters(tmp_path):
     assert pictures["images"] == {}  # those would be of calibration rows
     assert data["map"] is None
     many, truth = classification_rows(760, seed=2)
-    own = vc.calibrate(many[:660], truth[:660], 0.8, nonconformity=vc.LAC())
+    own = vc.calibrate(many[:660], truth[:660], 0.8, score=vc.LAC())
     assert gathered(own, many[660:], truth[660:], rows=5)["frontier"]["sentence"].startswith(own.tuning.sentence)
 
 
@@ -112,7 +111,7 @@ def test_images_stand_once_in_the_file(tmp_path):
 @pytest.mark.parametrize("make", [classified, regressed])
 def test_a_browser_opens_the_report_without_a_complaint(tmp_path, browser, make):
     predictor, outputs, targets = make()
-    path = vc.report(tmp_path / "r.html", predictor, outputs, targets, rows=20)
+    path = vc.report(predictor, outputs, targets, tmp_path / "r.html", rows=20)
     assert path.stat().st_size < 15e6
     page, complaints = browser.new_page(), []
     page.on("console", lambda message: complaints.append(message.text))
@@ -150,27 +149,27 @@ def test_an_old_report_survives_a_failure(tmp_path):
     path = tmp_path / "r.html"
     path.write_text("old")
     with pytest.raises(ShapeMismatch):
-        vc.report(path, predictor, outputs, labels, images=np.zeros((3, 8, 8)))
+        vc.report(predictor, outputs, labels, path, images=np.zeros((3, 8, 8)))
     assert path.read_text() == "old"
     folder = tmp_path / "folder"
     folder.mkdir()
     with pytest.raises(vc.CannotWrite, match="it is a folder"):
-        vc.report(folder, predictor, outputs, labels, rows=2)
+        vc.report(predictor, outputs, labels, folder, rows=2)
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 
 
 BAD = {
-    "no predictor": (lambda t, p, o, y: vc.report(t, o, p, y), Incompatible, "in this order"),
-    "few rows": (lambda t, p, o, y: vc.report(t, p, o[:5], y[:5]), TooFewRows, "at least 20 test rows"),
-    "a tuning that is none": (lambda t, p, o, y: vc.report(t, p, o, y, tuning=3), Incompatible, "tuning must be"),
-    "a projection by name": (lambda t, p, o, y: vc.report(t, p, o, y, projection="pca"), Incompatible, "PCA()"),
+    "no predictor": (lambda t, p, o, y: vc.report(o, p, y, t), Incompatible, "in this order"),
+    "few rows": (lambda t, p, o, y: vc.report(p, o[:5], y[:5], t), TooFewRows, "at least 20 test rows"),
+    "a tuning that is none": (lambda t, p, o, y: vc.report(p, o, y, t, tuning=3), Incompatible, "tuning must be"),
+    "a projection by name": (lambda t, p, o, y: vc.report(p, o, y, t, projection="pca"), Incompatible, "PCA()"),
     "images with values past 1": (
-        lambda t, p, o, y: vc.report(t, p, o, y, images=np.full((120, 4, 4), 7.0)),
+        lambda t, p, o, y: vc.report(p, o, y, t, images=np.full((120, 4, 4), 7.0)),
         InvalidValue,
         "bytes",
     ),
     "too few neighbor images": (
-        lambda t, p, o, y: vc.report(t, p, o, y, neighbor_images=np.zeros((3, 4, 4))),
+        lambda t, p, o, y: vc.report(p, o, y, t, neighbor_images=np.zeros((3, 4, 4))),
         ShapeMismatch,
         "every row that can be a neighbor",
     ),

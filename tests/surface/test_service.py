@@ -22,7 +22,7 @@ from tests.surface.test_cli import refused
 pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
 httpx = pytest.importorskip("httpx", reason="it asks the application without a port")
 
-from vicinal.artifacts import open_predictor  # noqa: E402
+from vicinal.persistence.load import open_predictor  # noqa: E402
 from vicinal.service.app import create_app  # noqa: E402
 from vicinal.service.examples import Examples, bundled, from_file  # noqa: E402
 from vicinal.service.service import Service  # noqa: E402
@@ -51,10 +51,10 @@ def models(rows, tmp_path_factory):
     known, new = rows[slice(0, 600)], rows[slice(600, 900)]
     near = vc.Exponential(n_neighbors=50, bandwidth=2.0)
     score = vc.NeverEmpty(vc.RAPS(rank_penalty=0.01, free_ranks=5))
-    sets = vc.calibrate(known.outputs, known.labels, COVERAGE, nonconformity=score, localizer=near)
+    sets = vc.calibrate(known.outputs, known.labels, COVERAGE, score=score, localizer=near)
     spare = rows[slice(3000, 4000)]
     votes = vc.NeighborVotes.fit(spare.outputs, spare.labels)
-    voted = vc.calibrate(known.outputs, known.labels, COVERAGE, probabilities=votes, method=vc.Split())
+    voted = vc.calibrate(known.outputs, known.labels, COVERAGE, probability_model=votes, method=vc.Split())
     x, y = made_regression()
     outputs = vc.ModelOutputs.from_predictions(x.sum(axis=1), x)
     intervals = vc.calibrate(outputs[:200], y[:200], 0.8, localizer=vc.Uniform(30))
@@ -259,7 +259,7 @@ def test_a_client_is_a_value(monkeypatch):
     with pytest.raises(vc.InvalidValue, match="visible ASCII"):
         vc.Client()
     for url in ("http://127.0.0.1:99999", "nowhere", "http://"):
-        with pytest.raises(vc.InvalidLevel, match="such as http"):
+        with pytest.raises(vc.InvalidArgument, match="such as http"):
             vc.Client(url)
     with pytest.raises(vc.Incompatible, match="needs ModelOutputs"):
         client.predict(np.zeros((1, 3)))

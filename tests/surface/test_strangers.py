@@ -12,9 +12,9 @@ import pytest
 
 import vicinal as vc
 from tests.instances import METHODS, classification_rows, regression_rows
-from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ShapeMismatch, TooFewRows
-from vicinal.maps import RepresentationMap
-from vicinal.probabilities import ProbabilityModel
+from vicinal.errors import Incompatible, InvalidArgument, InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.probability_models import ProbabilityModel
+from vicinal.representations import RepresentationMap
 from vicinal.scores import ClassificationScore
 
 NEAR = vc.Uniform(n_neighbors=5)
@@ -41,7 +41,7 @@ def test_read_only_strided_fortran_and_foreign_arrays(method, dtype, tmp_path):
     for form in forms:
         rows = vc.ModelOutputs.from_logits(*form)
         predictor = vc.calibrate(
-            rows[:80], frozen(labels[:80].copy()), 0.8, nonconformity=vc.APS(), localizer=NEAR, method=method
+            rows[:80], frozen(labels[:80].copy()), 0.8, score=vc.APS(), localizer=NEAR, method=method
         )
         found.append(predictor.predict(rows[80:]).members)
     for other in found[1:3]:
@@ -53,7 +53,9 @@ def test_read_only_strided_fortran_and_foreign_arrays(method, dtype, tmp_path):
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_no_rows_give_no_answers(method):
     outputs, labels = classification_rows(60, seed=0)
-    probabilities = vc.ModelOutputs.from_probabilities(vc.TemperatureScaling(1.0).of(outputs), outputs.representations)
+    probabilities = vc.ModelOutputs.from_probabilities(
+        vc.TemperatureScaling(1.0).apply(outputs), outputs.representations
+    )
     for rows in (outputs, probabilities):
         predictor = vc.calibrate(rows, labels, 0.8, localizer=NEAR, method=method)
         sets = predictor.predict(rows[:0])
@@ -96,7 +98,10 @@ def test_class_names_must_mean_the_same_and_may_be_targets():
 class Returning(ProbabilityModel):
     found: object
 
-    def of(self, outputs):
+    def formula(self, xp, logits, representations):
+        raise NotImplementedError
+
+    def apply(self, outputs):
         return self.found(outputs)
 
 
@@ -113,7 +118,7 @@ BAD_MODELS = {
 def test_a_probability_model_that_misbehaves_is_refused(found, kind, words):
     outputs, labels = classification_rows(60, seed=0)
     with pytest.raises(kind, match=words):
-        vc.calibrate(outputs, labels, 0.8, nonconformity=vc.APS(), localizer=NEAR, probabilities=Returning(found))
+        vc.calibrate(outputs, labels, 0.8, score=vc.APS(), localizer=NEAR, probability_model=Returning(found))
     with pytest.raises(kind, match=words):
         vc.naive_sets(outputs, 0.8, Returning(found))
 
@@ -121,7 +126,7 @@ def test_a_probability_model_that_misbehaves_is_refused(found, kind, words):
 def test_a_probability_model_may_return_half_precision():
     outputs, labels = classification_rows(60, seed=0)
     model = Returning(lambda o: np.full(o.given.shape, 0.2, np.float16))
-    predictor = vc.calibrate(outputs, labels, 0.8, nonconformity=vc.APS(), localizer=NEAR, probabilities=model)
+    predictor = vc.calibrate(outputs, labels, 0.8, score=vc.APS(), localizer=NEAR, probability_model=model)
     assert predictor.predict(outputs).members.shape == (60, 5)
 
 
@@ -130,37 +135,30 @@ class Broken(ClassificationScore):
     value: float
     width: int = 5
 
-    @property
-    def seed(self):
-        return None
-
-    def of_all(self, probabilities, uniforms):
+    def formula(self, xp, probabilities, uniforms):
         return np.full((len(probabilities), self.width), self.value)
 
-    def of_labels(self, probabilities, uniforms, labels):
+    def score_labels(self, probabilities, uniforms, labels):
         return np.full(len(labels) + self.width - 5, self.value)
-
-    def members(self, probabilities, uniforms, thresholds):
-        return self.of_all(probabilities, uniforms) <= thresholds[:, None]
 
 
 @dataclass(frozen=True)
 class NoColumns(RepresentationMap):
-    def of(self, representations):
+    def formula(self, xp, representations):
         return representations[:, :0]
 
 
 def test_scores_and_maps_that_misbehave_are_refused():
     outputs, labels = classification_rows(60, seed=0)
     with pytest.raises(InvalidValue, match="must not return NaN"):
-        vc.calibrate(outputs, labels, 0.8, nonconformity=Broken(np.nan), localizer=NEAR)
+        vc.calibrate(outputs, labels, 0.8, score=Broken(np.nan), localizer=NEAR)
     with pytest.raises(ShapeMismatch, match="must return scores of shape"):
-        vc.calibrate(outputs, labels, 0.8, nonconformity=Broken(0.5, 7), localizer=NEAR)
+        vc.calibrate(outputs, labels, 0.8, score=Broken(0.5, 7), localizer=NEAR)
     with pytest.raises(ShapeMismatch, match="at least one column"):
-        vc.calibrate(outputs, labels, 0.8, localizer=NEAR, representation=NoColumns())
+        vc.calibrate(outputs, labels, 0.8, localizer=NEAR, representation_map=NoColumns())
     predictor = vc.calibrate(outputs, labels, 0.8, localizer=NEAR)
     with pytest.raises(ShapeMismatch, match="must return members of shape"):
-        replace(predictor, nonconformity=Broken(0.5, 7)).predict(outputs)
+        replace(predictor, score=Broken(0.5, 7)).predict(outputs)
 
 
 def test_reference_rows_must_look_like_calibration_rows():
@@ -185,7 +183,7 @@ def test_reference_rows_must_look_like_calibration_rows():
         with pytest.raises(Incompatible, match="a pair"):
             vc.SplitReference(rows=rows)
     for rows in ([60], [-1], list(range(60))):
-        with pytest.raises(InvalidLevel, match="row numbers 0 to 59"):
+        with pytest.raises(InvalidArgument, match="row numbers 0 to 59"):
             vc.calibrate(outputs, labels, 0.8, localizer=NEAR, method=vc.SplitReference(rows=rows))
     assert len(repr(vc.SplitReference(rows=(outputs, labels)))) < 80
 
@@ -225,8 +223,8 @@ class Grudging:
 
 
 WRONG = {
-    "coverages as a number": (lambda p, o: p.thresholds(o, 0.8), InvalidLevel, "a list of at least one coverage"),
-    "no coverages": (lambda p, o: p.thresholds(o, []), InvalidLevel, "a list of at least one coverage"),
+    "coverages as a number": (lambda p, o: p.thresholds(o, 0.8), InvalidArgument, "a list of at least one coverage"),
+    "no coverages": (lambda p, o: p.thresholds(o, []), InvalidArgument, "a list of at least one coverage"),
     "thresholds of nothing": (lambda p, _: p.thresholds(None), Incompatible, "ModelOutputs"),
     "explain nothing": (lambda p, _: p.explain(None), Incompatible, "ModelOutputs"),
     "predict an array": (lambda p, _: p.predict(np.zeros((3, 5))), Incompatible, "outputs of a classifier"),
@@ -238,8 +236,8 @@ WRONG = {
     ),
     "temperature of no rows": (lambda _, o: vc.TemperatureScaling.fit(o[:0], []), TooFewRows, "at least one row"),
     "naive sets of an array": (lambda *_: vc.naive_sets(np.zeros((3, 2)), 0.9), Incompatible, "classifier"),
-    "coverage as text": (lambda p, _: p.at("9/10"), InvalidLevel, "strictly between 0 and 1"),
-    "a seed too large": (lambda *_: vc.APS(seed=2**64), InvalidLevel, "seed"),
+    "coverage as text": (lambda p, _: p.at("9/10"), InvalidArgument, "strictly between 0 and 1"),
+    "a seed too large": (lambda *_: vc.APS(seed=2**64), InvalidArgument, "seed"),
     "endless neighbors": (
         lambda _, o: vc.calibrate(o, [0] * 60, 0.8, localizer=vc.Uniform(10**400)),
         TooFewRows,
@@ -272,9 +270,9 @@ WRONG = {
         InvalidValue,
         "masked",
     ),
-    "fraction as text": (lambda *_: vc.SplitReference("a"), InvalidLevel, "fraction"),
-    "parts as a number": (lambda *_: vc.split_rows(100, 5), InvalidLevel, "parts"),
-    "a share of one": (lambda *_: vc.split_rows(100, [1.0]), InvalidLevel, "a share strictly between 0 and 1"),
+    "fraction as text": (lambda *_: vc.SplitReference("a"), InvalidArgument, "fraction"),
+    "parts as a number": (lambda *_: vc.split_rows(100, 5), InvalidArgument, "parts"),
+    "a share of one": (lambda *_: vc.split_rows(100, [1.0]), InvalidArgument, "a share strictly between 0 and 1"),
     "strata as a table": (
         lambda *_: vc.split_rows(4, [2], stratify=np.zeros((4, 2))),
         ShapeMismatch,
@@ -302,13 +300,13 @@ def test_shares_are_rounded_together():
 def test_extreme_quantiles_still_give_intervals():
     outputs = vc.ModelOutputs.from_quantiles([-1.5e308, 0.1], [1.5e308, 0.1 + 2e-16])
     score = vc.CQR()
-    lower, upper = score.interval(outputs, score.of_values(outputs, np.array([1.0, 0.1])))
+    lower, upper = score.find_interval(outputs, score.score_values(outputs, np.array([1.0, 0.1])))
     assert np.all(lower <= upper)
     rng = np.random.default_rng(0)
     low = rng.normal(size=5000)
     rows = vc.ModelOutputs.from_quantiles(low, low + rng.exponential(size=5000))
     values = np.nextafter(score.center(rows), rng.choice([-np.inf, np.inf], 5000))
-    lower, upper = score.interval(rows, score.of_values(rows, values))
+    lower, upper = score.find_interval(rows, score.score_values(rows, values))
     assert np.all((lower <= values) & (values <= upper))
 
 
@@ -352,7 +350,7 @@ def test_p_values_of_many_rows_need_little_more_than_their_answer():
     rng = np.random.default_rng(0)
     raw = rng.random((40_000, 200), dtype=np.float32)
     outputs = vc.ModelOutputs.from_probabilities(raw / raw.sum(axis=1, keepdims=True))
-    predictor = vc.calibrate(outputs[:500], np.zeros(500, int), 0.9, nonconformity=vc.APS(), method=vc.Split())
+    predictor = vc.calibrate(outputs[:500], np.zeros(500, int), 0.9, score=vc.APS(), method=vc.Split())
     predictor.p_values(outputs[:10])
     import tracemalloc
 

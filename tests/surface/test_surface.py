@@ -38,14 +38,8 @@ def test_every_public_name_can_be_had():
         assert getattr(vc, name) is not None
     assert set(vc.__all__) >= FIXED
     assert set(vc.__all__) <= set(dir(vc))
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         _ = vc.nothing
-
-
-def test_type_checkers_see_the_same_names():
-    text = (ROOT / "src/vicinal/__init__.py").read_text()
-    for name in vc.__all__:
-        assert f"import {name} as {name}" in text
 
 
 def run(*arguments, **options):
@@ -73,14 +67,15 @@ def test_importing_pulls_in_nothing_heavy():
         (
             "matplotlib",
             "plots",
-            "from pathlib import Path; from vicinal.plots import size_against_coverage as f; f({}, Path('x'))",
+            "from pathlib import Path; from vicinal.reporting.plots import size_against_coverage; "
+            "size_against_coverage({}, Path('x'))",
         ),
         ("plotly", "plots", "from vicinal.reporting.html import render; render({})"),
         (
             "optuna",
             "tune",
             "import numpy as np, vicinal as vc; o = vc.ModelOutputs.from_logits(np.eye(3)[np.arange(60) % 3], "
-            "np.arange(60.0)[:, None]); vc.tune(o, np.arange(60) % 3, 0.8, search=vc.Bayesian(2))",
+            "np.arange(60.0)[:, None]); vc.tune(o, np.arange(60) % 3, 0.8, strategy=vc.Bayesian(2))",
         ),
     ],
 )

@@ -223,7 +223,7 @@ def test_a_regression_is_one_number_a_row():
     network[3] = nn.Linear(4, 2)
     quantiles, _ = collect(network, batches, layer="2", kind=vc.RegressionOutputs)
     assert quantiles.lower.shape == quantiles.upper.shape == (60,)
-    with pytest.raises(vc.InvalidLevel, match="kind"):
+    with pytest.raises(vc.InvalidArgument, match="kind"):
         collect(network, batches, kind=int)
     predictor = vc.calibrate(outputs, targets, 0.8, localizer=vc.Uniform(20))
     assert len(predictor.predict(outputs)) == 60
@@ -308,12 +308,12 @@ PROBLEMS = {
     "text": (lambda: Breaking("text"), loader, {}, vc.Incompatible, "must return"),
     "whole numbers": (lambda: Breaking("whole"), loader, {}, vc.ShapeMismatch, "int64"),
     "rows of a layer": (lambda: Breaking("short"), loader, {}, vc.ShapeMismatch, "one activation for each of the 31"),
-    "half on a CPU": (Images, loader, {"dtype": torch.float16}, vc.InvalidLevel, "bfloat16"),
+    "half on a CPU": (Images, loader, {"dtype": torch.float16}, vc.InvalidArgument, "bfloat16"),
     "half weights": (lambda: Images().half(), loader, {}, vc.ModelFailed, "Half precision"),
-    "type": (Images, loader, {"dtype": torch.float64}, vc.InvalidLevel, "dtype"),
-    "device": (Images, loader, {"device": "nowhere"}, vc.InvalidLevel, "device"),
+    "type": (Images, loader, {"dtype": torch.float64}, vc.InvalidArgument, "dtype"),
+    "device": (Images, loader, {"device": "nowhere"}, vc.InvalidArgument, "device"),
     "meta": (lambda: Images().to("meta"), loader, {}, vc.Incompatible, "no weights yet"),
-    "store": (Images, loader, {"store": 5}, vc.InvalidLevel, "store"),
+    "store": (Images, loader, {"store": 5}, vc.InvalidArgument, "store"),
     "names": (Images, loader, {"class_names": ["a"]}, vc.ShapeMismatch, "5 classes"),
     "softmax": (lambda: nn.Sequential(Images(), nn.Softmax(1)), loader, {"layer": "0"}, vc.InvalidValue, "normalized"),
     "ragged": (Images, lambda: [(ROWS, [[1], [2, 3]])], {}, vc.Incompatible, "targets"),
@@ -346,7 +346,7 @@ def test_what_is_wrong_with_a_module_is_said():
     network, batch = given(outputs)
     module = ConformalModule(network, predictor)
     randomized = ConformalModule(
-        network, vc.calibrate(outputs, np.arange(100) % 5, 0.8, nonconformity=vc.APS(), method=vc.Split())
+        network, vc.calibrate(outputs, np.arange(100) % 5, 0.8, score=vc.APS(), method=vc.Split())
     )
     cases = {
         "5 logits a row": lambda: module(batch[:, :-1]),

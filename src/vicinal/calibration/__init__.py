@@ -1,10 +1,10 @@
 """Five ways to calibrate, one file each; the guarantee is in the name and in the answer."""
 
-from vicinal.calibration.base import Calibration, Method, Neighbors, ScoredRows, Task
 from vicinal.calibration.exact import Exact
+from vicinal.calibration.guarantees import Guarantee
 from vicinal.calibration.leave_one_out import LeaveOneOut
+from vicinal.calibration.method import Calibration, Method, Neighbors, ScoredRows, Task
 from vicinal.calibration.paper_literal import PaperLiteral
-from vicinal.calibration.promises import Guarantee
 from vicinal.calibration.split import Split
 from vicinal.calibration.split_reference import SplitReference
 

@@ -19,20 +19,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vicinal._arrays import Bools, Floats, Ints
-from vicinal._rows import Readable, ReadRows
-from vicinal.calibration.base import Calibration, Landscape, Method, Task, needed, rolled_rows
-from vicinal.calibration.plugged import PluggedCalibration, ranks_among
-from vicinal.calibration.promises import FiniteSample, Guarantee, tied_rows
-from vicinal.calibration.reference import ReferencedCalibration, ReferenceRows
-from vicinal.calibration.rolling import kept_places
-from vicinal.errors import Incompatible
-from vicinal.kept import Kept
+from vicinal._util.arrays import Bools, Floats, Ints
+from vicinal._util.lazy_rows import Readable, ReadRows
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal.calibration.ages import kept_places
+from vicinal.calibration.everyone import everyones_sums
+from vicinal.calibration.guarantees import FiniteSample, Guarantee, tied_rows
+from vicinal.calibration.levels import Coverage, sorted_pairs
+from vicinal.calibration.method import Calibration, Landscape, Method, Task, needed, rolled_rows
+from vicinal.calibration.plug_in import PlugInCalibration, rank_among
+from vicinal.calibration.reference_rows import ReferencedCalibration, ReferenceRows
+from vicinal.errors import Incompatible, Option
 from vicinal.kernels.exact import CODE_BITS, Joined
-from vicinal.kernels.ranks import UNITS, Rule
-from vicinal.localizers import Localizer
-from vicinal.neighbors import NeighborSearch
-from vicinal.quantiles import Coverage, sorted_pairs
+from vicinal.kernels.ranks import UNITS
+from vicinal.neighbors import BoundLocalizer, ExactNeighborSearch, NeighborSearch
+from vicinal.neighbors.engine import engine_of
+from vicinal.neighbors.localizers import Localizer
 
 PROMISE = FiniteSample(
     "Exact",
@@ -46,6 +49,7 @@ SUMS = ("near_below", "near_above", "shell_below", "shell_above")
 """What is stored of each row as numbers of at least 0; lengths may be infinite."""
 
 
+@register
 @dataclass(frozen=True)
 class Exact(Method):
     """Localized and exact in finite samples: the default.
@@ -61,55 +65,49 @@ class Exact(Method):
 
     def calibrate(self, task: Task) -> ExactCalibration:
         """Store, for every row, the sums from which it is ranked again when a point joins."""
-        self.check_search(task.search)
-        rule = task.near.checked_rule(len(task.rows) - 1)
+        search = exact_search(task.search)
+        near = task.near.bind(len(task.rows) - 1)
         reference = ReferenceRows.of(task.rows)
-        distinct, codes = coded(reference.scores)
-        joined = task.search.joined_sums(reference.rows, rule, codes, np.arange(len(codes)), progress=task.progress)
-        return ExactCalibration(reference, keyed(joined), distinct, rule, task.search)
+        distinct, codes = code_scores(reference.scores)
+        joined = _sums(reference, near, search, codes, np.arange(len(codes)), task.progress)
+        return ExactCalibration(reference, near, search, with_keys(joined), distinct)
 
     def rolled(self, known: Calibration, task: Task, drop: int) -> Calibration:
         """Rank again only the rows in whose reach a row came or went."""
         assert isinstance(known, ExactCalibration)  # noqa: S101  what this method makes
         window = rolled_rows(known.reference.scored(), task.rows, drop)
-        rule = task.near.checked_rule(len(window) - 1)
+        near = task.near.bind(len(window) - 1)
         reference = ReferenceRows.of(window)
-        distinct, codes = coded(reference.scores)
+        distinct, codes = code_scores(reference.scores)
         old = kept_places(known.reference.numbers, drop)
         stayed = reference.numbers < len(old)
         before = old[reference.numbers[stayed]]  # where each row that stayed stood
         again = np.ones(len(codes), np.bool_)
-        if rule == known.rule:
+        if near.rule == known.near.rule:
             again[stayed] = known.touched(task.rows.representations, drop)[before]
         rows = np.flatnonzero(again)
-        sums = task.search.joined_sums(reference.rows, rule, codes, rows, progress=task.progress)
+        sums = _sums(reference, near, known.search, codes, rows, task.progress)
         joined = Joined.empty(codes)
         for name in (*LENGTHS, *SUMS, "near_count", "alone"):
             column = getattr(joined, name)
             column[stayed] = getattr(known.joined, name)[before]
             column[rows] = getattr(sums, name)
-        return ExactCalibration(reference, keyed(joined), distinct, rule, task.search)
+        return ExactCalibration(reference, near, known.search, with_keys(joined), distinct)
 
     def check_search(self, search: NeighborSearch) -> None:
         """Refuse an approximate search: a point that joins must be a neighbor of every row it is near."""
-        if not search.exact:
-            msg = (
-                f"Exact needs an exact search, and {type(search).__name__} may miss neighbors. Use "
-                "method=SplitReference(), whose guarantee is as exact with any search, or search=ExactSearch()."
-            )
-            raise Incompatible(msg)
+        exact_search(search)
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> ExactCalibration:
+    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> ExactCalibration:
         """Return the calibration from its rows and their sums."""
-        self.check_search(search)
-        near, reference = needed(localizer), ReferenceRows.restored(kept)
+        exact, near, reference = exact_search(search), needed(localizer), ReferenceRows.restored(kept)
         n = reference.rows.n
-        distinct, codes = coded(reference.scores)
+        distinct, codes = code_scores(reference.scores)
         sums: dict[str, Any] = {name: kept.sums(name, n) for name in SUMS}
         sums |= {name: kept.lengths(name, n) for name in LENGTHS}
         sums |= {"near_count": kept.counts("near_count", n, most=n - 1), "alone": kept.flags("alone", n)}
         joined = Joined.empty(codes)._replace(**sums)
-        return ExactCalibration(reference, keyed(joined), distinct, near.checked_rule(n - 1), search)
+        return ExactCalibration(reference, near.bind(n - 1), exact, with_keys(joined), distinct)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +115,10 @@ class ExactCalibration(ReferencedCalibration):
     """Calibration rows in score order with their stored sums."""
 
     reference: ReferenceRows
+    near: BoundLocalizer
+    search: ExactNeighborSearch
     joined: Joined
     distinct: Floats  # (u,) distinct scores, ascending
-    rule: Rule
-    search: NeighborSearch
 
     @property
     def n_ranked(self) -> int:
@@ -130,36 +128,41 @@ class ExactCalibration(ReferencedCalibration):
     def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
         orders = np.array([PROMISE.order(coverage, self.n_ranked) for coverage in coverages])
-        known = self.reference.rows, self.rule, self.joined, self.distinct
-        return self.search.joined_thresholds(*known, representations, orders, progress=progress)
+        n = len(representations)
+        # Where everyone counts alike, all rows have the same threshold.
+        some = representations if self.width else representations[:1]
+        blocks = self.search.distances(self.reference.rows, some, progress=progress)
+        found = self.engine.joined_thresholds(blocks, self.near, self.joined, self.distinct, orders, len(some))
+        return found if len(some) == n else np.repeat(found, n, axis=0)
 
     def p_values(self, representations: Readable, scores: Floats) -> Floats:
         """Return the p-value of each candidate score of each row."""
-        known = self.reference.rows, self.rule, self.joined, self.distinct
-        below = self.search.joined_counts(*known, representations, scores)
+        blocks = self.search.distances(self.reference.rows, representations)
+        below = self.engine.joined_counts(blocks, self.near, self.joined, self.distinct, scores)
         return PROMISE.p_values(below, self.n_ranked)
 
     def touched(self, new: Readable, drop: int) -> Bools:
         """Return which rows have another neighborhood when rows come and the oldest go, (n,)."""
         rows = self.reference.rows
-        oldest = np.argsort(self.reference.numbers, kind="stable")[:drop]
-        found = self.search.reached(rows, self.joined.reach2, new)
-        if drop:
-            found |= self.search.reached(rows, self.joined.reach2, ReadRows(rows.rows, oldest))
-        return found | self.joined.alone
+        oldest = ReadRows(rows.rows, np.argsort(self.reference.numbers, kind="stable")[:drop])
+        found = self.joined.alone.copy()
+        for queries in (new, oldest):
+            if len(queries):
+                found |= self.engine.rows_reached(self.search.distances(rows, queries), self.joined.reach2)
+        return found
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredArrays:
         """Return the rows and their sums; codes and keys follow from them."""
         sums = {name: getattr(self.joined, name) for name in (*LENGTHS, *SUMS, "near_count", "alone")}
-        return Kept({**self.reference.kept(), **sums})
+        return StoredArrays({**self.reference.kept(), **sums})
 
-    def left_out(self) -> PluggedCalibration:
+    def left_out(self) -> PlugInCalibration:
         """Return the plug-in calibration on the same rows, where each is ranked among the others."""
         ordered = self.reference.scored()
-        ranks, empty = ranks_among(self.reference, ordered, np.arange(len(ordered)), self.rule, self.search, None)
+        ranks, empty = rank_among(self.reference, ordered, np.arange(len(ordered)), self.near, self.search, None)
         pairs = sorted_pairs(ranks, self.reference.scores)
-        return PluggedCalibration(
-            self.reference, *pairs, self.reference.scores, self.rule, self.search, PROMISE, int(empty.sum())
+        return PlugInCalibration(
+            self.reference, self.near, self.search, *pairs, self.reference.scores, PROMISE, int(empty.sum())
         )
 
     def landscape(self, coverage: Coverage) -> Landscape | None:
@@ -182,16 +185,43 @@ class ExactCalibration(ReferencedCalibration):
     @property
     def empty_neighborhoods(self) -> int:
         """Number of calibration rows whose ball was empty."""
-        return int(self.joined.alone.sum()) if self.rule.radius2 >= 0 else 0
+        return int(self.joined.alone.sum()) if self.near.has_ball else 0
 
 
-def coded(scores: Floats) -> tuple[Floats, Ints]:
+def exact_search(search: NeighborSearch) -> ExactNeighborSearch:
+    """Refuse an approximate search: a point that joins must be a neighbor of every row it is near."""
+    if not isinstance(search, ExactNeighborSearch):
+        msg = (
+            f"Exact needs an exact search, and {type(search).__name__} may miss neighbors. Use {{method}}, whose "
+            "guarantee is as exact with any search, or {search}."
+        )
+        facts = {"method": Option("method", "SplitReference()"), "search": Option("search", "ExactSearch()")}
+        raise Incompatible(msg, **facts)
+    return search
+
+
+def _sums(
+    reference: ReferenceRows,
+    near: BoundLocalizer,
+    search: ExactNeighborSearch,
+    codes: Ints,
+    rows: Ints,
+    progress: str | None,
+) -> Joined:
+    """Return what is kept of some reference rows; where everyone counts alike, it follows from the order of scores."""
+    if not reference.rows.width:
+        return everyones_sums(codes, rows)
+    blocks = search.distances(reference.rows, ReadRows(reference.rows.rows, rows), progress=progress)
+    return engine_of(search).joined_sums(blocks, near, codes, rows)
+
+
+def code_scores(scores: Floats) -> tuple[Floats, Ints]:
     """Return the distinct scores, ascending, and the code of each row's score, (n,)."""
     distinct, places = np.unique(scores, return_inverse=True)
     return distinct, 2 * places.astype(np.int64)
 
 
-def keyed(joined: Joined) -> Joined:
+def with_keys(joined: Joined) -> Joined:
     """Fill in the keys: each row's pair (rank, score) before anyone joins, as one number."""
     below = joined.near_below + joined.shell_below
     total = below + (joined.near_above + joined.shell_above)

@@ -10,16 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vicinal.calibration.base import Method, Task, needed
-from vicinal.calibration.plugged import PluggedCalibration, ranks_among_themselves, restored_pairs
-from vicinal.calibration.promises import Nothing
-from vicinal.calibration.reference import ReferenceRows
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal.calibration.guarantees import Nothing
+from vicinal.calibration.levels import sorted_pairs
+from vicinal.calibration.method import Method, Task, needed
+from vicinal.calibration.plug_in import PlugInCalibration, rank_among_others, restored_pairs
+from vicinal.calibration.reference_rows import ReferenceRows
 from vicinal.errors import TooFewRows
-from vicinal.kept import Kept
-from vicinal.kernels.ranks import Rule
-from vicinal.localizers import Localizer
-from vicinal.neighbors import NeighborSearch
-from vicinal.quantiles import sorted_pairs
+from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
 
 PROMISE = Nothing(
     "LeaveOneOut",
@@ -27,6 +26,7 @@ PROMISE = Nothing(
 )
 
 
+@register
 @dataclass(frozen=True)
 class LeaveOneOut(Method):
     """Neighbors and ranks from the same rows, a row never its own neighbor: a plug-in without a guarantee.
@@ -40,23 +40,23 @@ class LeaveOneOut(Method):
     local: ClassVar[bool] = True
     ranks_reference: ClassVar[bool] = True
 
-    def calibrate(self, task: Task) -> PluggedCalibration:
+    def calibrate(self, task: Task) -> PlugInCalibration:
         """Rank every row among the others."""
         if len(task.rows) < 2:  # noqa: PLR2004
             msg = f"LeaveOneOut needs at least 2 calibration rows, so that each has a neighbor; got {len(task.rows)}."
             raise TooFewRows(msg, rows=len(task.rows), needed=2)
-        rule = _rule(task.near, len(task.rows))
-        reference, ranks, empty = ranks_among_themselves(task, rule)
+        near = _bound(task.near, len(task.rows))
+        reference, ranks, empty = rank_among_others(task, near)
         pairs = sorted_pairs(ranks, reference.scores)
-        return PluggedCalibration(reference, *pairs, reference.scores, rule, task.search, PROMISE, int(empty.sum()))
+        return PlugInCalibration(reference, near, task.search, *pairs, reference.scores, PROMISE, int(empty.sum()))
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> PluggedCalibration:
+    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
         """Return the calibration from its reference rows and pairs."""
-        near, reference = needed(localizer), ReferenceRows.restored(kept)
+        reference = ReferenceRows.restored(kept)
         ranks, values, empty = restored_pairs(kept, reference.rows.n)
-        rule = _rule(near, reference.rows.n)
-        return PluggedCalibration(reference, ranks, values, reference.scores, rule, search, PROMISE, empty)
+        near = _bound(needed(localizer), reference.rows.n)
+        return PlugInCalibration(reference, near, search, ranks, values, reference.scores, PROMISE, empty)
 
 
-def _rule(localizer: Localizer, n: int) -> Rule:
-    return localizer.checked_rule(n - 1)
+def _bound(localizer: Localizer, n: int) -> BoundLocalizer:
+    return localizer.bind(n - 1)

@@ -16,19 +16,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints
-from vicinal.calibration.base import Method, Task, needed
-from vicinal.calibration.plugged import PluggedCalibration, ranks_among_themselves, restored_pairs
-from vicinal.calibration.promises import Guarantee, Promise, no_guarantee
-from vicinal.calibration.reference import ReferenceRows
-from vicinal.errors import CorruptArtifact
-from vicinal.kept import Kept
-from vicinal.kernels.ranks import Rule
-from vicinal.localizers import Localizer
-from vicinal.neighbors import NeighborSearch
-from vicinal.quantiles import Coverage, exact_coverage, sorted_pairs
+from vicinal._util.arrays import Floats, Ints
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal.calibration.guarantees import Guarantee, Promise, no_guarantee
+from vicinal.calibration.levels import Coverage, exact_coverage, sorted_pairs
+from vicinal.calibration.method import Method, Task, needed
+from vicinal.calibration.plug_in import PlugInCalibration, rank_among_others, restored_pairs
+from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.errors import CorruptArtifact, Incompatible
+from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
 
 
+@register
 @dataclass(frozen=True)
 class PaperLiteral(Method):
     """Algorithm 2 of the paper as printed: no guarantee, kept for comparison.
@@ -42,27 +42,33 @@ class PaperLiteral(Method):
     local: ClassVar[bool] = True
     ranks_reference: ClassVar[bool] = True
 
-    def calibrate(self, task: Task) -> PluggedCalibration:
+    def calibrate(self, task: Task) -> PlugInCalibration:
         """Rank every row among itself and its neighbors."""
-        rule = _rule(task.near, len(task.rows))
-        reference, ranks, _ = ranks_among_themselves(task, rule)
+        near = _bound(task.near, len(task.rows))
+        reference, ranks, _ = rank_among_others(task, near)
         # Ties in rank are not broken: a score of +inf beside every rank lets none of them count as below.
         pairs = sorted_pairs(ranks, np.full(len(ranks), np.inf))
-        return PluggedCalibration(reference, *pairs, reference.scores, rule, task.search, PaperPromise(), 0)
+        return PlugInCalibration(reference, near, task.search, *pairs, reference.scores, PaperPromise(), 0)
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> PluggedCalibration:
+    def check_search(self, search: NeighborSearch) -> None:
+        """Refuse a search on another device: what serves comparison only has no twin there."""
+        if search.engine != "numba":
+            msg = f"PaperLiteral is for reproduction and comparison: use search=ExactSearch(), not {search!r}."
+            raise Incompatible(msg)
+
+    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
         """Return the calibration from its reference rows and ranks."""
-        near, reference = needed(localizer), ReferenceRows.restored(kept)
+        reference = ReferenceRows.restored(kept)
         ranks, values, empty = restored_pairs(kept, reference.rows.n)
         if not np.all(values == np.inf):
             msg = "PaperLiteral breaks no ties: the score beside every rank must be infinite."
             raise CorruptArtifact(msg)
-        rule = _rule(near, reference.rows.n)
-        return PluggedCalibration(reference, ranks, values, reference.scores, rule, search, PaperPromise(), empty)
+        near = _bound(needed(localizer), reference.rows.n)
+        return PlugInCalibration(reference, near, search, ranks, values, reference.scores, PaperPromise(), empty)
 
 
-def _rule(localizer: Localizer, n: int) -> Rule:
-    return localizer.checked_rule(n)._replace(own_weight=1.0)
+def _bound(localizer: Localizer, n: int) -> BoundLocalizer:
+    return localizer.bind(n, own_weight=1.0)
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints
-from vicinal._rows import Readable
-from vicinal.calibration.base import Calibration, Method, Neighbors, Task
-from vicinal.calibration.promises import FiniteSample, Guarantee, tied_rows
-from vicinal.calibration.rolling import Ages, kept_places, needed_numbers, restored_ages
-from vicinal.kept import Kept
-from vicinal.localizers import Localizer
+from vicinal._util.arrays import Floats, Ints
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal.calibration.ages import Ages, kept_places, needed_numbers, restored_ages
+from vicinal.calibration.guarantees import FiniteSample, Guarantee, tied_rows
+from vicinal.calibration.levels import Coverage
+from vicinal.calibration.method import Calibration, Method, Neighbors, Task
 from vicinal.neighbors import NeighborSearch
-from vicinal.quantiles import Coverage
+from vicinal.neighbors.localizers import Localizer
 
 PROMISE = FiniteSample("Split", "the test score is equally likely to take any place among all scores.", beta=True)
 
 
+@register
 @dataclass(frozen=True)
 class Split(Method):
     """One threshold for all: the m-th smallest score. Exact in finite samples, not local.
@@ -49,7 +51,7 @@ class Split(Method):
         scores = np.concatenate([scores, task.rows.scores])
         return _sorted(scores, np.arange(len(scores)))
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> SplitCalibration:
+    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> SplitCalibration:
         """Return the calibration from its scores."""
         del localizer, search
         scores = kept.ascending("scores")
@@ -128,7 +130,7 @@ class SplitCalibration(Calibration):
         """There is no neighborhood to be empty."""
         return 0
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredArrays:
         """Return the scores, and whose they are."""
         ages = {} if self.ages is None else self.ages.kept()
-        return Kept({"scores": self.scores, **ages})
+        return StoredArrays({"scores": self.scores, **ages})

@@ -10,23 +10,22 @@ follows Beta(m, n + 1 - m).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Bools, Floats, Ints, proper_share, seed_number
-from vicinal.calibration.base import Calibration, Method, ScoredRows, Task, needed
-from vicinal.calibration.plugged import PluggedCalibration, ranks_among, restored_pairs
-from vicinal.calibration.promises import FiniteSample
-from vicinal.calibration.reference import ReferenceRows
-from vicinal.calibration.rolling import Ages, kept_places, needed_numbers, restored_ages, sorted_ages
-from vicinal.errors import CorruptArtifact, Incompatible, InvalidLevel, TooFewRows
-from vicinal.kept import Kept
-from vicinal.kernels.ranks import Rule
-from vicinal.localizers import Localizer
-from vicinal.neighbors import NeighborSearch
+from vicinal._util.arrays import Bools, Floats, Ints, proper_share, seed_number
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal.calibration.ages import Ages, kept_places, needed_numbers, restored_ages, sorted_ages
+from vicinal.calibration.guarantees import FiniteSample
+from vicinal.calibration.method import Calibration, Method, ScoredRows, Task, needed
+from vicinal.calibration.plug_in import PlugInCalibration, rank_among, restored_pairs
+from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.errors import CorruptArtifact, Incompatible, InvalidArgument, TooFewRows
+from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
 from vicinal.outputs import ModelOutputs, RowIds
 
 PROMISE = FiniteSample(
@@ -36,11 +35,13 @@ PROMISE = FiniteSample(
 )
 
 
+@register
 @dataclass(frozen=True)
 class RowsOfTheirOwn:
     """Says that the reference rows were given apart; a predictor that was loaded has them, its method does not."""
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class SplitReference(Method):
     """Neighbors from reference rows: a `fraction` of the calibration rows drawn by `seed`, or the `rows` you say.
@@ -86,40 +87,43 @@ class SplitReference(Method):
     def __repr__(self) -> str:
         return f"SplitReference(fraction={self.fraction})" if self.rows is None else "SplitReference(rows=...)"
 
-    def calibrate(self, task: Task) -> PluggedCalibration:
+    def calibrate(self, task: Task) -> PlugInCalibration:
         """Rank every row that is not a reference row among those that are."""
         return calibrate_apart(*self._divided(task), task)
 
-    def restored(self, kept: Kept, localizer: Localizer | None, search: NeighborSearch) -> PluggedCalibration:
+    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
         """Return the calibration from its reference rows and the pairs of the ranked rows."""
-        near, reference = needed(localizer), ReferenceRows.restored(kept)
+        reference = ReferenceRows.restored(kept)
         ranks, values, empty = restored_pairs(kept)
-        rule = near.checked_rule(reference.rows.n)
+        near = needed(localizer).bind(reference.rows.n)
         ages = restored_ages(kept, len(ranks))
         if ages is not None and int(ages.empty.sum()) != empty:
             msg = "the number of empty balls must be that of the rows that say so."
             raise CorruptArtifact(msg)
-        return PluggedCalibration(reference, ranks, values, np.sort(values), rule, search, PROMISE, empty, ages)
+        return PlugInCalibration(reference, near, search, ranks, values, np.sort(values), PROMISE, empty, ages)
 
-    def rolled(self, known: Calibration, task: Task, drop: int) -> PluggedCalibration:
+    def rolled(self, known: Calibration, task: Task, drop: int) -> PlugInCalibration:
         """Rank the new rows only; the reference rows stay, and with them the ranks of all others."""
-        assert isinstance(known, PluggedCalibration)  # noqa: S101  what this method makes
+        assert isinstance(known, PlugInCalibration)  # noqa: S101  what this method makes
         kept = kept_places(needed_numbers(None if known.ages is None else known.ages.numbers), drop)
         assert known.ages is not None  # noqa: S101  or there were no numbers
-        ranks, empty = _ranks_apart(known.reference, task.rows, known.rule, task)
+        ranks, empty = _rank_apart(known.reference, task.rows, known.near, task)
         numbers = np.arange(len(kept) + len(ranks))
         window = Ages(numbers, np.concatenate([known.ages.empty[kept], empty]))
         scores = np.concatenate([known.values[kept], task.rows.scores])
-        return _plugged(known.reference, known.rule, task, np.concatenate([known.ranks[kept], ranks]), scores, window)
+        return _plug_in(known.reference, known.near, task, np.concatenate([known.ranks[kept], ranks]), scores, window)
 
     def neighbor_ids(self, outputs: ModelOutputs) -> RowIds | None:
         """Return the ids of the reference rows where they were given apart."""
         pair = self._pair()
         return outputs.row_ids if pair is None else pair[0].row_ids
 
-    def without_rows(self) -> SplitReference:
-        """Return the method with a word in place of reference rows that were given apart."""
-        return self if self._pair() is None else replace(self, rows=RowsOfTheirOwn())
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what makes the method again: rows that were given apart are stored with the calibration."""
+        rows: Any = self.rows if self._pair() is None else RowsOfTheirOwn()
+        if isinstance(rows, (list, tuple)):
+            rows = np.array(rows, dtype=np.int64)
+        return {"fraction": self.fraction, "rows": rows, "seed": self.seed}
 
     def _divided(self, task: Task) -> tuple[ScoredRows, ScoredRows]:
         """Return ranked rows and reference rows."""
@@ -143,32 +147,34 @@ class SplitReference(Method):
         if self.rows is not None:
             chosen = np.sort(np.asarray(self.rows, dtype=np.int64))
             if len(chosen) >= n or chosen[0] < 0 or chosen[-1] >= n:
-                raise InvalidLevel("rows", f"{len(chosen)} numbers", f"some, not all, of the row numbers 0 to {n - 1}")
+                raise InvalidArgument(
+                    "rows", f"{len(chosen)} numbers", f"some, not all, of the row numbers 0 to {n - 1}"
+                )
         else:
             cut = min(n - 1, max(1, round(self.fraction * n)))
             chosen = np.sort(np.random.default_rng(self.seed).permutation(n)[:cut])
         return chosen
 
 
-def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PluggedCalibration:
+def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PlugInCalibration:
     """Rank every row of `ranked` among the reference rows `given`, as the task says; its own rows do not count."""
-    rule = task.near.checked_rule(len(given))
+    near = task.near.bind(len(given))
     reference = ReferenceRows.of(given)
-    ranks, empty = _ranks_apart(reference, ranked, rule, task)
-    return _plugged(reference, rule, task, ranks, ranked.scores, Ages(ranked.numbers, empty))
+    ranks, empty = _rank_apart(reference, ranked, near, task)
+    return _plug_in(reference, near, task, ranks, ranked.scores, Ages(ranked.numbers, empty))
 
 
-def _ranks_apart(reference: ReferenceRows, ranked: ScoredRows, rule: Rule, task: Task) -> tuple[Ints, Bools]:
+def _rank_apart(reference: ReferenceRows, ranked: ScoredRows, near: BoundLocalizer, task: Task) -> tuple[Ints, Bools]:
     """Return the rank of each row among reference rows that it is not one of, and whose ball was empty."""
-    return ranks_among(reference, ranked, np.full(len(ranked), -1), rule, task.search, task.progress)
+    return rank_among(reference, ranked, np.full(len(ranked), -1), near, task.search, task.progress)
 
 
-def _plugged(
-    reference: ReferenceRows, rule: Rule, task: Task, ranks: Ints, scores: Floats, ages: Ages
-) -> PluggedCalibration:
+def _plug_in(
+    reference: ReferenceRows, near: BoundLocalizer, task: Task, ranks: Ints, scores: Floats, ages: Ages
+) -> PlugInCalibration:
     """Sort the pairs of the ranked rows."""
     pairs = sorted_ages(ranks, scores, ages)
     empty = int(ages.empty.sum())
-    return PluggedCalibration(
-        reference, pairs[0], pairs[1], np.sort(scores), rule, task.search, PROMISE, empty, pairs[2]
+    return PlugInCalibration(
+        reference, near, task.search, pairs[0], pairs[1], np.sort(scores), PROMISE, empty, pairs[2]
     )

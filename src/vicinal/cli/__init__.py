@@ -8,6 +8,7 @@ import sys
 import traceback
 
 from vicinal.cli.codes import BUG, DAMAGED, INTERRUPTED, OK, UNWRITTEN, WRONG, Interrupted
+from vicinal.cli.wording import render
 from vicinal.errors import CannotWrite, CorruptArtifact, MissingExtra, UnsupportedArtifact, VicinalError
 
 FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
@@ -56,7 +57,6 @@ def _open_streams() -> None:
 
 
 def _said(words: object, code: int) -> int:
-    from vicinal._words import as_options
-
-    print("vicinal:", " ".join(as_options(str(words)).split()), file=sys.stderr)  # noqa: T201
+    text = render(words) if isinstance(words, VicinalError) else " ".join(str(words).split())
+    print("vicinal:", text, file=sys.stderr)  # noqa: T201
     return code

@@ -6,7 +6,7 @@ import sys
 from typing import Annotated, Any
 
 import vicinal
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 from vicinal.cli.codes import INTERRUPTED, OK
 
 with needs("rich", "cli"):
@@ -18,6 +18,7 @@ from vicinal.cli.calibrate import calibrate
 from vicinal.cli.demo import demo
 from vicinal.cli.evaluate import evaluate
 from vicinal.cli.inspect import inspect
+from vicinal.cli.parts import import_parts
 from vicinal.cli.predict import predict
 from vicinal.cli.report import report
 from vicinal.cli.reproduce import reproduce
@@ -77,6 +78,15 @@ def _root(
     version: Annotated[  # noqa: FBT002  typer reads the default
         bool, typer.Option("--version", help="Print the version and stop.", callback=_show_version, is_eager=True)
     ] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import this module first: it registers parts of your own. Files never import anything.",
+        ),
+    ] = None,
 ) -> None:
     """Take the options before a command."""
     del version
+    import_parts(modules or [])

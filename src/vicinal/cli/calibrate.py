@@ -3,80 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from vicinal._extras import needs
-from vicinal.artifacts import open_tuning
-from vicinal.calibrating import calibrate as calibrated
-from vicinal.calibration import Exact, LeaveOneOut, Method, PaperLiteral, Split, SplitReference
+from vicinal._util.extras import needs
+from vicinal._util.hashing import overlap
+from vicinal.calibration import Method
 from vicinal.cli.inputs import AsJson, Memory, Names, Renamed, Sources, check_out, note_probabilities, opened
+from vicinal.cli.parts import parse_part
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
-from vicinal.codec.artifact import ArtifactInfo, said_size
-from vicinal.errors import Incompatible, InvalidLevel, MissingFile
-from vicinal.hashing import overlap
-from vicinal.localizers import Ball, Exponential, Localizer, Uniform
-from vicinal.maps import Chained, Rounded
-from vicinal.neighbors import HNSW, IVF, LSH, ExactSearch, FaissSearch, Flat, NeighborSearch
-from vicinal.neighbors.indexes import Index
-from vicinal.predicting.evaluating import known_targets
+from vicinal.errors import Incompatible, InvalidArgument, MissingFile
+from vicinal.neighbors import ExactNeighborSearch, Localizer, NeighborSearch
+from vicinal.persistence.artifact import ArtifactInfo, said_size
+from vicinal.persistence.load import open_tuning
 from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.scores import APS, CQR, LAC, RAPS, AbsoluteResidual, NeverEmpty, ScaledResidual, Score
+from vicinal.predictor.calibrate import calibrate as calibrated
+from vicinal.representations import Chained, Rounded
+from vicinal.scores import ClassificationScore, RegressionScore
+from vicinal.tables.batch.evaluate import known_targets
 from vicinal.tuning import TuningReport
 
 with needs("typer", "cli"):
     import typer
-
-
-class MethodName(StrEnum):
-    """The methods, by a word."""
-
-    EXACT = "exact"
-    SPLIT = "split"
-    SPLIT_REFERENCE = "split-reference"
-    LEAVE_ONE_OUT = "leave-one-out"
-    PAPER_LITERAL = "paper-literal"
-
-
-METHODS: dict[MethodName, Method] = {
-    MethodName.EXACT: Exact(),
-    MethodName.SPLIT: Split(),
-    MethodName.SPLIT_REFERENCE: SplitReference(),
-    MethodName.LEAVE_ONE_OUT: LeaveOneOut(),
-    MethodName.PAPER_LITERAL: PaperLiteral(),
-}
-
-
-class ScoreName(StrEnum):
-    """The scores, by a word."""
-
-    LAC = "lac"
-    APS = "aps"
-    RAPS = "raps"
-    RESIDUAL = "residual"
-    SCALED = "scaled"
-    CQR = "cqr"
-
-
-class SearchName(StrEnum):
-    """The ways to search, by a word."""
-
-    EXACT = "exact"
-    IVF = "ivf"
-    HNSW = "hnsw"
-    LSH = "lsh"
-    FLAT = "flat"
-
-
-INDEXES: dict[SearchName, type[Index]] = {
-    SearchName.IVF: IVF,
-    SearchName.HNSW: HNSW,
-    SearchName.LSH: LSH,
-    SearchName.FLAT: Flat,
-}
 
 
 def calibrate(
@@ -89,40 +39,20 @@ def calibrate(
     tuned: Annotated[
         Path | None, typer.Option(help="What `vicinal tune` saved; without, a third of the rows is used to choose.")
     ] = None,
-    method: Annotated[
-        MethodName,
-        typer.Option(help="exact, split, split-reference, leave-one-out or paper-literal.", metavar="METHOD"),
-    ] = MethodName.EXACT,
-    fraction: Annotated[
-        float | None,
-        typer.Option(help="Of --method split-reference: share of rows to be neighbors; 0.5.", show_default=False),
-    ] = None,
     score: Annotated[
-        ScoreName | None,
-        typer.Option(help="lac, aps, raps; residual, scaled or cqr.", metavar="SCORE", show_default=False),
-    ] = None,
-    never_empty: Annotated[  # noqa: FBT002  typer reads the default
-        bool, typer.Option("--never-empty", help="The top label always belongs, calibrated as such.")
-    ] = False,
-    rank_penalty: Annotated[
-        float | None, typer.Option(help="Of --score raps; 0.01 if not said.", show_default=False)
-    ] = None,
-    free_ranks: Annotated[int | None, typer.Option(help="Of --score raps; 5 if not said.", show_default=False)] = None,
-    neighbors: Annotated[
         str | None,
-        typer.Option(help="Neighbors: a number, a share below 1, or all.", metavar="K|SHARE|all", show_default=False),
+        typer.Option(help='Score, such as LAC, "RAPS(0.01, 5)" or "NeverEmpty(APS())".', show_default=False),
     ] = None,
-    bandwidth: Annotated[
-        float | None, typer.Option(help="Weights fall off over this distance; without, they are equal.")
+    localizer: Annotated[
+        str | None,
+        typer.Option(help='Neighborhood, such as "Exponential(200, 10)" or "Uniform(0.1)".', show_default=False),
     ] = None,
-    radius: Annotated[float | None, typer.Option(help="All rows within this distance instead.")] = None,
+    method: Annotated[
+        str, typer.Option(help="Exact, Split, SplitReference, LeaveOneOut or PaperLiteral.", metavar="METHOD")
+    ] = "Exact",
     search: Annotated[
-        SearchName, typer.Option(help="exact; or, with faiss, ivf, hnsw, lsh or flat.", metavar="SEARCH")
-    ] = SearchName.EXACT,
-    recall: Annotated[
-        float | None,
-        typer.Option(help="Share of the nearest that --search ivf, hnsw or lsh is to find; 0.95.", show_default=False),
-    ] = None,
+        str, typer.Option(help='Neighbor search: ExactSearch, or with faiss such as "FaissSearch(IVF(), 0.95)".')
+    ] = "ExactSearch",
     memory: Memory = None,
     precision: Annotated[
         int | None, typer.Option(help="Store representations in 16 or 32 bits.", show_default=False)
@@ -142,15 +72,14 @@ def calibrate(
 
     Example: vicinal calibrate calibration.npz --tuned tuned.vicinal --coverage 0.9 --out model.vicinal
     """
-    chosen = _method(method, fraction)
-    given = Given(score, never_empty, rank_penalty, free_ranks, neighbors, bandwidth, radius)
+    chosen, near = parse_part(method, Method, "--method"), parse_part(search, NeighborSearch, "--search")
     check_out(out, *rows, tuned, model_file, class_names)
     report = None if tuned is None else open_tuning(tuned)
-    settings = _settings(report, given, chosen, precision)
-    if not chosen.local and search is not SearchName.EXACT:
-        msg = f"--method {method.value} has no neighborhood: leave out --search."
+    settings = _settings(report, _named(score, localizer), chosen, precision)
+    if not chosen.local and not isinstance(near, ExactNeighborSearch):
+        msg = f"--method {method} has no neighborhood: leave out --search."
         raise Incompatible(msg)
-    chosen.check_search(_search(search, recall))
+    chosen.check_search(near)
     network = _model(model_file, model_name)
     wanted = coverage if coverage is not None else 0.9 if report is None else report[1].coverage
     outputs, targets = opened(rows, rename, class_names, truth=True).whole()
@@ -161,7 +90,7 @@ def calibrate(
         values,
         wanted,
         method=chosen,
-        search=_search(search, recall),
+        search=near,
         memory=memory,
         progress=on_terminal(),
         **settings,
@@ -182,114 +111,39 @@ def calibrate(
         typer.echo(f"saved: {out} ({said_size(info.length)})")
 
 
-@dataclass(frozen=True)
-class Given:
-    """The parts as options name them."""
-
-    score: ScoreName | None
-    never_empty: bool
-    rank_penalty: float | None
-    free_ranks: int | None
-    neighbors: str | None
-    bandwidth: float | None
-    radius: float | None
-
-    def parts(self) -> dict[str, Any]:
-        """Return score and localizer, where options name them."""
-        found = {"nonconformity": self._score(), "localizer": self._localizer()}
-        return {role: part for role, part in found.items() if part is not None}
-
-    def _score(self) -> Score | None:
-        if self.score is not ScoreName.RAPS and (self.rank_penalty is not None or self.free_ranks is not None):
-            msg = "--rank-penalty and --free-ranks are of --score raps; say that, or leave them out."
-            raise Incompatible(msg)
-        made: dict[ScoreName | None, Score | None] = {
-            None: LAC() if self.never_empty else None,
-            ScoreName.LAC: LAC(),
-            ScoreName.APS: APS(),
-            ScoreName.RAPS: RAPS(
-                0.01 if self.rank_penalty is None else self.rank_penalty,
-                5 if self.free_ranks is None else self.free_ranks,
-            ),
-            ScoreName.RESIDUAL: AbsoluteResidual(),
-            ScoreName.SCALED: ScaledResidual(),
-            ScoreName.CQR: CQR(),
-        }
-        found = made[self.score]
-        return NeverEmpty(found) if self.never_empty and found is not None else found  # type: ignore[arg-type]
-
-    def _localizer(self) -> Localizer | None:
-        if self.radius is not None:
-            if self.neighbors is not None or self.bandwidth is not None:
-                msg = "--radius stands for itself: leave out --neighbors and --bandwidth."
-                raise Incompatible(msg)
-            return Ball(self.radius)
-        if self.neighbors is None:
-            if self.bandwidth is not None:
-                msg = "--bandwidth needs --neighbors: a number, a share below 1, or all."
-                raise Incompatible(msg)
-            return None
-        count = _count(self.neighbors)
-        return Uniform(count) if self.bandwidth is None else Exponential(count, self.bandwidth)
-
-
-def _method(name: MethodName, fraction: float | None) -> Method:
-    """Return the method that options name."""
-    if fraction is None:
-        return METHODS[name]
-    if name is not MethodName.SPLIT_REFERENCE:
-        msg = f"--fraction is of --method split-reference; leave it out with --method {name.value}."
-        raise Incompatible(msg)
-    return SplitReference(fraction)
-
-
-def _search(name: SearchName, recall: float | None) -> NeighborSearch:
-    """Return the search that options name."""
-    if name in INDEXES and (name is not SearchName.FLAT or recall is None):
-        return FaissSearch(INDEXES[name](), recall)
-    if recall is not None:
-        msg = f"--recall is of --search ivf, hnsw or lsh; --search {name.value} finds all."
-        raise Incompatible(msg)
-    return ExactSearch()
-
-
-def _count(text: str) -> int | float | None:
-    if text == "all":
-        return None
-    expected = "a number such as 200, a share such as 0.1, or all"
-    try:
-        count = int(text) if text.isdigit() else float(text)
-    except ValueError:
-        raise InvalidLevel("--neighbors", text, expected) from None
-    if not count > 0:
-        raise InvalidLevel("--neighbors", text, expected)
-    return count
+def _named(score: str | None, localizer: str | None) -> dict[str, Any]:
+    """Return the parts that options name."""
+    found: dict[str, Any] = {}
+    if score is not None:
+        found["score"] = parse_part(score, ClassificationScore | RegressionScore, "--score")
+    if localizer is not None:
+        found["localizer"] = parse_part(localizer, Localizer, "--localizer")
+    return found
 
 
 def _settings(
-    tuned: tuple[ArtifactInfo, TuningReport] | None, given: Given, method: Method, precision: int | None
+    tuned: tuple[ArtifactInfo, TuningReport] | None, named: dict[str, Any], method: Method, precision: int | None
 ) -> dict[str, Any]:
     """Return the parts: those of tuning, or those that options name, never a mixture."""
-    named = given.parts()
     if tuned is not None and named:
-        msg = f"--tuned has all parts: leave out options for {' and '.join(named)}."
+        msg = f"--tuned has all parts: leave out {' and '.join(f'--{name}' for name in named)}."
         raise Incompatible(msg)
     if not method.local and "localizer" in named:
-        msg = "--method split has no neighborhood: leave out --neighbors, --bandwidth and --radius."
+        msg = "--method Split has no neighborhood: leave out --localizer."
         raise Incompatible(msg)
     found = named if tuned is None else tuned[1].settings
     if precision is None:
         return found
     if precision not in (16, 32):
-        raise InvalidLevel("--precision", precision, "16 or 32")
+        raise InvalidArgument("--precision", precision, "16 or 32")
     last = Rounded(precision)
     if method.ranks_reference or not method.local:
         return found  # rounded when it is saved
     if found.get("localizer") is None:
-        msg = f"--precision with --method {MethodName.SPLIT_REFERENCE.value} needs --tuned or --neighbors too."
+        msg = "--precision with --method SplitReference needs --tuned or --localizer too."
         raise Incompatible(msg)
-    first = found.get("representation")
-    return {**found, "representation": last if first is None else Chained((first, last))}
+    first = found.get("representation_map")
+    return {**found, "representation_map": last if first is None else Chained((first, last))}
 
 
 def _with_tuning(

@@ -8,10 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from vicinal._files import same_file
+from vicinal._util.files import same_file
+from vicinal.cli.parts import IMPORTED
 from vicinal.errors import CannotWrite, Incompatible
-from vicinal.predicting import Wanted
-from vicinal.predicting.job import Done
+from vicinal.tables.batch import Wanted
+from vicinal.tables.batch.job import Done
 from vicinal.tables.rows import Rows
 
 
@@ -62,6 +63,7 @@ class Cluster:
             neighbors=wanted.neighbors,
             memory=memory,
             advance=advance,
+            imports=tuple(IMPORTED),
             **{name: value for name, value in said.items() if value is not None},
         )
 

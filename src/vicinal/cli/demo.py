@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from vicinal import plots
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import steps_bar
-from vicinal.demo import EVEN, DemoResult, run_demo
-from vicinal.errors import InvalidLevel
-from vicinal.reporting import report
+from vicinal.errors import InvalidArgument
+from vicinal.reporting import plots, report
+from vicinal.reporting.demo import EVEN, DemoResult, run_demo
 
 with needs("typer", "cli"):
     import typer
@@ -36,7 +35,7 @@ def demo(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidLevel("--out", str(out), f"a folder that can be made ({error.strerror})") from error
+        raise InvalidArgument("--out", str(out), f"a folder that can be made ({error.strerror})") from error
     with steps_bar() as bar:
         task = bar.add_task("demo", total=None)
 
@@ -70,7 +69,7 @@ def _written(result: DemoResult, out: Path) -> tuple[Path, list[Path]]:
     shown = result.tuned[EVEN]
     title = "CIFAR-100, ResNet-18: prediction sets tuned for even coverage"
     page = report(
-        out / "report.html", shown.predictor, shown.test.outputs, shown.test.labels, tuning=shown.tuning, title=title
+        shown.predictor, shown.test.outputs, shown.test.labels, out / "report.html", tuning=shown.tuning, title=title
     )
     return page, [
         plots.size_against_coverage(result.curves, out / "size_against_coverage.png"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from vicinal._extras import needs
-from vicinal.artifacts import load
+from vicinal._util.extras import needs
 from vicinal.cli.inputs import AsJson, Renamed, Sources, opened
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
-from vicinal.predicting.evaluating import evaluate_file
+from vicinal.persistence.load import load
+from vicinal.tables.batch.evaluate import evaluate_file
 
 with needs("typer", "cli"):
     import typer

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from vicinal._extras import needs
-from vicinal._files import same_file, writable
+from vicinal._util.extras import needs
+from vicinal._util.files import same_file, writable
+from vicinal._util.text import strict_json
 from vicinal.errors import CannotWrite, InvalidFile, MissingFile
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
-from vicinal.tables.files import strict_json
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import Rows, recognized
 

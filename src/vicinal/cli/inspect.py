@@ -6,10 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from vicinal._extras import needs
-from vicinal.artifacts import inspect as inspected
+from vicinal._util.extras import needs
 from vicinal.cli.inputs import AsJson
 from vicinal.cli.printing import echo_json
+from vicinal.persistence.load import inspect as inspected
 
 with needs("typer", "cli"):
     import typer

@@ -9,16 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from vicinal._extras import needs
-from vicinal._memory import within
-from vicinal.artifacts import open_predictor
+from vicinal._util.extras import needs
+from vicinal._util.memory import within
 from vicinal.cli.cluster import Cluster, Engine, check_folder
 from vicinal.cli.codes import Interrupted
 from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, opened
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
-from vicinal.predicting import Wanted, predict_file
-from vicinal.predicting.job import Done
+from vicinal.persistence.load import open_predictor
+from vicinal.tables.batch import Wanted, predict_file
+from vicinal.tables.batch.job import Done
 
 with needs("typer", "cli"):
     import typer

@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
-from vicinal._extras import needs
-from vicinal.predicting.sinks import json_number
+from vicinal._util.extras import needs
+from vicinal.tables.batch.sinks import json_number
 
 with needs("typer", "cli"):
     import typer

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 
 with needs("rich", "cli"):
     from rich.console import Console

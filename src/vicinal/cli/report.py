@@ -8,17 +8,17 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._extras import needs
-from vicinal.artifacts import load
+from vicinal._util.extras import needs
+from vicinal.calibration.fingerprints import row_marks
 from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, opened
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, steps_bar
 from vicinal.errors import InvalidFile
-from vicinal.fingerprints import row_marks
-from vicinal.predicting.evaluating import check_unseen, known_targets
+from vicinal.persistence.load import load
 from vicinal.reporting import PCA, TSNE
 from vicinal.reporting import report as reported
+from vicinal.tables.batch.evaluate import check_unseen, known_targets
 
 with needs("typer", "cli"):
     import typer
@@ -57,10 +57,10 @@ def report(
     with steps_bar() as bar:
         bar.add_task("report", total=None)
         page = reported(
-            out,
             chosen,
             outputs,
             values,
+            out,
             images=_pictures(images),
             neighbor_images=_pictures(neighbor_images),
             projection=TSNE() if tsne else PCA(),

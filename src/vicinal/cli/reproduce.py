@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import steps_bar
 from vicinal.experiments.items import ITEMS

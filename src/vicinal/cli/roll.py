@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from vicinal._extras import needs
-from vicinal.artifacts import open_predictor
+from vicinal._util.extras import needs
 from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, opened
 from vicinal.cli.predict import Model
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
-from vicinal.codec.artifact import said_size
-from vicinal.predicting.evaluating import known_targets
-from vicinal.rolling import roll as rolled
+from vicinal.persistence.artifact import said_size
+from vicinal.persistence.load import open_predictor
+from vicinal.predictor.roll import roll as rolled
+from vicinal.tables.batch.evaluate import known_targets
 
 with needs("typer", "cli"):
     import typer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from vicinal._extras import needs
-from vicinal.artifacts import open_predictor
+from vicinal._util.extras import needs
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.progress import on_terminal
+from vicinal.persistence.load import open_predictor
 
 with needs("typer", "cli"):
     import typer

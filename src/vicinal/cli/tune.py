@@ -6,15 +6,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from vicinal._extras import needs
-from vicinal.artifacts import save_tuning
+from vicinal._util.extras import needs
+from vicinal.calibration.fingerprints import fingerprint
 from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, opened
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
-from vicinal.codec.artifact import said_size
 from vicinal.errors import Incompatible
-from vicinal.fingerprints import fingerprint
-from vicinal.predicting.evaluating import known_targets
+from vicinal.persistence.artifact import said_size
+from vicinal.persistence.load import save_tuning
+from vicinal.tables.batch.evaluate import known_targets
 from vicinal.tuning import Bayesian, Candidate, ClassGap, DecileGap, MeanSize, Objective
 from vicinal.tuning import tune as tuned
 from vicinal.tuning.report import SHOWN
@@ -67,7 +67,7 @@ def tune(
         values,
         coverage,
         objective=objective,
-        search=None if trials is None else Bayesian(trials, seed=seed),
+        strategy=None if trials is None else Bayesian(trials, seed=seed),
         folds=folds,
         seed=seed,
         most_rows=most_rows,

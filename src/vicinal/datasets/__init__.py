@@ -7,7 +7,7 @@ from importlib.resources import as_file, files
 
 import numpy as np
 
-from vicinal._arrays import Ints
+from vicinal._util.arrays import Ints
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RowSelection
 
 

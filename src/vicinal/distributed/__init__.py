@@ -1,6 +1,6 @@
 """Past one machine: prediction and calibration on a Ray cluster, with the same answers to the bit."""
 
-from vicinal.distributed.calibrating import calibrate, load
+from vicinal.distributed.calibrate import calibrate, load
 from vicinal.distributed.datasets import predict
 from vicinal.distributed.job import predict_partitions
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Bools, Floats, Ints
-from vicinal._memory import working_bytes
-from vicinal._rows import Readable
-from vicinal._threads import over_chunks
+from vicinal._util.arrays import Bools, Floats, Ints
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.memory import working_bytes
+from vicinal._util.threads import over_chunks
+from vicinal.calibration.everyone import everyones_ranks, sums_from_counts
 from vicinal.distributed.merging import Near, merged, merged_moved, with_everyone
 from vicinal.distributed.shard import Shard
 from vicinal.kernels.exact import Joined, join_sums
-from vicinal.kernels.ranks import Rule, own_ranks
+from vicinal.kernels.ranks import own_ranks
 from vicinal.kernels.shards import Moved
-from vicinal.neighbors.everyone import everyones_ranks, sums_from_counts
+from vicinal.neighbors.localizers import BoundLocalizer
 
 MOST_QUERIES, FIRST_QUERIES = 4096, 256
 """Queries that are asked about at a time, and at first, when it is not known how long the answers are."""
@@ -76,7 +77,7 @@ class Neighborhoods:
     """Neighbors by one rule among the n rows of all shards."""
 
     shards: Shards
-    rule: Rule
+    near: BoundLocalizer
     n: int
     width: int
     joining: bool = False  # whether queries join the rows
@@ -107,18 +108,18 @@ class Neighborhoods:
 
     def _first_size(self) -> int:
         """Return how many queries are asked about before it is known how long the answers are."""
-        longest = self.rule.n_neighbors * self.shards.count or self.n
+        longest = self.near.count * self.shards.count or self.n
         return int(max(1, min(FIRST_QUERIES, MOST_QUERIES, SHARE * working_bytes() / (ENTRY_BYTES * max(1, longest)))))
 
     def _ask(self, queries: Readable, own: Ints, first: int, size: int) -> Callable[[], list[Any]]:
         if first >= len(queries):
             return list
         some = np.ascontiguousarray(queries[first : first + size])
-        return self.shards.asked("near", some, own[first : first + size], self.rule, self.joining)
+        return self.shards.asked("near", some, own[first : first + size], self.near, self.joining)
 
     def panels(self, queries: Readable, own: Ints) -> Iterator[tuple[int, Near, Moved]]:
         """Yield blocks of queries whose panel is not too large."""
-        stands_in = self.rule.radius2 >= 0 and self.rule.own_weight == 0
+        stands_in = self.near.has_ball and self.near.own_weight == 0
         for first, near, moved in self.blocks(queries, own):
             for begin, some in near.blocks(self.n if stands_in else 0):
                 last = begin + len(some)
@@ -130,7 +131,7 @@ class Neighborhoods:
         """Return the rank of each row's own score among its neighbors, and whose ball was empty, (q,) each."""
         if not self.width:
             below = self.shards.counted("scores_below", scores)
-            return everyones_ranks(self.n, own, below, self.rule.own_weight)
+            return everyones_ranks(self.n, own, below, self.near.own_weight)
         ranks, empty = np.empty(len(queries), np.int64), np.empty(len(queries), np.bool_)
         for first, near, _ in self.panels(queries, own):
             rows = slice(first, first + len(near))
@@ -140,7 +141,7 @@ class Neighborhoods:
             found = ranks[rows], empty[rows]
 
             def work(start: int, stop: int, panel: Any = panel, given: Any = (nobody, tied), out: Any = found) -> None:
-                own_ranks(panel, self.rule, *given, start, stop, *out)
+                own_ranks(panel, self.near.rule, *given, start, stop, *out)
 
             over_chunks(work, len(near), panel.listed.shape[1])
         return ranks, empty
@@ -159,7 +160,7 @@ class Neighborhoods:
             panel = near.panel()
 
             def work(start: int, stop: int, panel: Any = panel, given: Any = (values, places), out: Any = some) -> None:
-                join_sums(panel, self.rule, *given, 0, start, stop, out)
+                join_sums(panel, self.near.rule, *given, 0, start, stop, out)
 
             over_chunks(work, len(near), panel.listed.shape[1])
         return joined

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
+from vicinal._util.text import one_line
 from vicinal.errors import ClusterUnavailable
-from vicinal.tables.files import one_line
 
 with needs("ray", "ray"):
     import ray

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vicinal._arrays import positive, whole_number
-from vicinal._extras import needs
-from vicinal._memory import within
+from vicinal._util.arrays import positive, whole_number
+from vicinal._util.extras import needs
+from vicinal._util.memory import within
 from vicinal._version import __version__
+from vicinal.calibration.levels import Coverage
 from vicinal.distributed.cluster import cluster_cpus
 from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.shipping import Shipped, shipped
 from vicinal.errors import Incompatible, InvalidFile
-from vicinal.predicting.answers import Wanted, answered, fitting
-from vicinal.predicting.columns import ANSWERS
-from vicinal.predicting.sinks import arrow_columns
-from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.quantiles import Coverage
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.tables.arrow import ArrowColumns, wide_columns
-from vicinal.tables.base import Columns
+from vicinal.tables.batch.answers import Wanted, answered, fitting
+from vicinal.tables.batch.columns import ANSWERS
+from vicinal.tables.batch.sinks import arrow_columns
 from vicinal.tables.files import check_request, listed
 from vicinal.tables.rows import recognized
+from vicinal.tables.table import Columns
 
 with needs("ray", "ray"):
     import ray.data
@@ -112,6 +112,7 @@ def predict(
     cpus: float = 1,
     batch_rows: int = BATCH_ROWS,
     memory: float | str | None = None,
+    imports: Sequence[str] = (),
 ) -> Any:
     """Return the answers for a Ray dataset as another, lazily; `artifact` is a saved predictor or one in memory.
 
@@ -120,6 +121,7 @@ def predict(
     answers are set, size (or lower, upper, length), threshold, confidence; row_id, where there are row_ids; those to
     `keep`; and what else is asked for. Each actor opens the predictor once; `workers` is how many there are at most,
     one for each CPU of the cluster if not said, and `cpus` what each has, which is also its number of threads.
+    `imports` are modules that register parts of your own; actors import them before they open the predictor.
     """
     if not isinstance(dataset, ray.data.Dataset):
         msg = f"predict needs a Ray dataset; got {type(dataset).__name__}. See ray.data.read_parquet."
@@ -128,7 +130,7 @@ def predict(
     size = whole_number("batch_rows", batch_rows, least=1)
     free = cluster_cpus()
     most = max(1, int(free // cpus)) if workers is None else whole_number("workers", workers, least=1)
-    model = shipped(artifact, coverage)
+    model = shipped(artifact, coverage, imports)
     wanted = fitting(model.opened(), Wanted(p_values, neighbors))
     _check_columns(dataset, names or {}, keep)
     return dataset.map_batches(

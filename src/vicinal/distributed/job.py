@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vicinal._arrays import positive, whole_number
-from vicinal._extras import needs
-from vicinal._files import same_file
-from vicinal._memory import megabytes, within
+from vicinal._util.arrays import positive, whole_number
+from vicinal._util.extras import needs
+from vicinal._util.files import same_file
+from vicinal._util.imports import import_modules
+from vicinal._util.memory import megabytes, within
 from vicinal._version import __version__
-from vicinal.artifacts import open_predictor
-from vicinal.distributed.calibrating import load
+from vicinal.calibration.levels import Coverage
+from vicinal.distributed.calibrate import load
 from vicinal.distributed.cluster import cluster_cpus, connected
 from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.partitions import (
@@ -32,10 +33,10 @@ from vicinal.distributed.sharded import ShardedCalibration
 from vicinal.distributed.shipping import Shipped, shipped
 from vicinal.distributed.stored import is_sharded, read_head
 from vicinal.errors import CannotWrite, InvalidFile, VicinalError, WorkersLost
-from vicinal.predicting.answers import Wanted, answered, fitting
-from vicinal.predicting.job import Done
-from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.quantiles import Coverage
+from vicinal.persistence.load import open_predictor
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
+from vicinal.tables.batch.answers import Wanted, answered, fitting
+from vicinal.tables.batch.job import Done
 from vicinal.tables.opening import open_table
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable
@@ -104,13 +105,15 @@ def predict_partitions(
     partition_rows: int = PARTITION_ROWS,
     memory: float | str | None = None,
     patience: float = PATIENCE,
+    imports: Sequence[str] = (),
     advance: Callable[[int], object] | None = None,
 ) -> Done:
     """Predict every row of Parquet files on a Ray cluster, and write a folder of Parquet files.
 
     `rows` is a Parquet file or a folder of them, which all nodes must see, as they must `out`; `names` says how columns
     are called where not by their own name. Connected already, that cluster is used; otherwise the one at `address`, or
-    at RAY_ADDRESS, or Ray is started here. Called again after an interruption, it does only what is missing.
+    at RAY_ADDRESS, or Ray is started here. `imports` are modules that register parts of your own. Called again after an
+    interruption, it does only what is missing.
     """
     given = rows if isinstance(rows, Rows) else recognized(open_table([str(rows)]), names=names)
     table = _parquet(given)
@@ -119,6 +122,7 @@ def predict_partitions(
         whole_number("workers", workers, least=1)
     if memory is not None:
         megabytes("memory", memory)
+    import_modules(imports)
     with ExitStack() as stack:
         if is_sharded(artifact):
             checksum = read_head(artifact)[0].checksum
@@ -128,7 +132,7 @@ def predict_partitions(
             info, found = open_predictor(artifact)
             checksum = info.checksum
         predictor = found if coverage is None else found.at(coverage)
-        how = How(address, workers, partition_rows, memory, patience)
+        how = How(address, workers, partition_rows, memory, patience, tuple(imports))
         wanted = fitting(predictor, Wanted(p_values, neighbors))
         return _predicted(artifact, checksum, predictor, table, given, out, wanted, how, advance or (lambda _: None))
 
@@ -142,6 +146,7 @@ class How:
     partition_rows: int
     memory: float | str | None
     patience: float
+    imports: tuple[str, ...]
 
 
 def _predicted(
@@ -185,7 +190,7 @@ def _predicted(
         if missing:
             with connected(how.address):
                 sharded = isinstance(predictor.calibration, ShardedCalibration)
-                model = shipped(predictor if sharded else artifact, predictor.coverage)
+                model = shipped(predictor if sharded else artifact, predictor.coverage, how.imports)
                 size = cluster_cpus() if how.workers is None else whole_number("workers", how.workers, least=1)
                 actor = ray.remote(Answering).options(num_cpus=1, max_concurrency=2)
                 given = model, Reading.of(rows), str(folder), asked, how.memory, about

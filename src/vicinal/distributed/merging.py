@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints
+from vicinal._util.arrays import Floats, Ints
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.shards import Moved
 

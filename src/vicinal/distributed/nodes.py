@@ -6,7 +6,7 @@ import os
 
 from threadpoolctl import threadpool_limits
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 from vicinal._version import __version__
 from vicinal.errors import Incompatible
 

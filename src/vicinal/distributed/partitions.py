@@ -16,15 +16,15 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-from vicinal._arrays import whole_number
-from vicinal._files import held, replacing, writing
+from vicinal._util.arrays import whole_number
+from vicinal._util.files import held, replacing, writing
 from vicinal.errors import CannotWrite, InvalidFile
-from vicinal.predicting.answers import Answers, Wanted, answered
-from vicinal.predicting.columns import region_sizes
-from vicinal.predicting.job import chunk_rows
-from vicinal.predicting.parts import changed_entries
-from vicinal.predicting.sinks import Parquet
-from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
+from vicinal.tables.batch.answers import Answers, Wanted, answered
+from vicinal.tables.batch.columns import region_sizes
+from vicinal.tables.batch.job import chunk_rows
+from vicinal.tables.batch.parts import changed_entries
+from vicinal.tables.batch.sinks import Parquet
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable
 from vicinal.tables.rows import Rows

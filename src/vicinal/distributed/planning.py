@@ -10,9 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Bools, Ints
-from vicinal._extras import needs
-from vicinal.calibrating import (
+from vicinal._util.arrays import Bools, Ints
+from vicinal._util.extras import needs
+from vicinal.calibration import Method
+from vicinal.calibration.levels import Coverage
+from vicinal.distributed.pool import told_error
+from vicinal.errors import Incompatible, InvalidFile, TooFewRows
+from vicinal.neighbors import ExactSearch
+from vicinal.outputs import ModelOutputs, stacked
+from vicinal.predictor.calibrate import (
     Parts,
     check_parts,
     check_parts_apart,
@@ -22,12 +28,6 @@ from vicinal.calibrating import (
     rows_aside,
     set_aside,
 )
-from vicinal.calibration import Method
-from vicinal.distributed.pool import told_error
-from vicinal.errors import Incompatible, InvalidFile, TooFewRows
-from vicinal.neighbors import ExactSearch
-from vicinal.outputs import ModelOutputs, stacked
-from vicinal.quantiles import Coverage
 from vicinal.tables.opening import open_table
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable, partition_files

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
+from vicinal._util.text import one_line
 from vicinal._version import __version__
 from vicinal.errors import VicinalError, WorkersLost
-from vicinal.tables.files import one_line
 
 with needs("ray", "ray"):
     import ray

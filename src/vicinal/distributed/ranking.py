@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from vicinal._arrays import Bools, Ints
+from vicinal._util.arrays import Bools, Ints
 from vicinal.calibration import (
     Exact,
     LeaveOneOut,
@@ -26,16 +26,15 @@ from vicinal.calibration import (
     split_reference,
 )
 from vicinal.calibration import exact as exactly
+from vicinal.calibration.guarantees import Promise
 from vicinal.calibration.paper_literal import PaperPromise
-from vicinal.calibration.promises import Promise
-from vicinal.calibration.reference import ReferenceRows
+from vicinal.calibration.reference_rows import ReferenceRows
 from vicinal.calibration.split_reference import RowsOfTheirOwn
 from vicinal.distributed.asking import Here, Neighborhoods, Shards, tied_scores
 from vicinal.distributed.shard import Shard
 from vicinal.distributed.sharded import Facts, ShardedCalibration
 from vicinal.errors import Incompatible, TooFewRows
-from vicinal.kernels.ranks import Rule
-from vicinal.localizers import Localizer
+from vicinal.neighbors.localizers import BoundLocalizer, Localizer
 
 NO_RANKS = np.empty(0, np.int64)
 
@@ -61,10 +60,10 @@ class Spread(ABC):
         del n
         return None
 
-    def rule(self, localizer: Localizer | None, n_reference: int) -> Rule | None:
+    def bound(self, localizer: Localizer | None, n_reference: int) -> BoundLocalizer | None:
         """Return who is a neighbor among so many reference rows; None where nobody is."""
         assert localizer is not None  # noqa: S101  it is checked at the door
-        return localizer.checked_rule(n_reference - 1)
+        return localizer.bind(n_reference - 1)
 
     def divided(self, rows: ScoredRows, apart: Bools | None) -> tuple[Shard, ScoredRows]:
         """Return the shard of the rows that can be neighbors, still without pairs, and the rows to be ranked."""
@@ -82,7 +81,7 @@ class SpreadSplit(Spread):
 
     promise = split.PROMISE
 
-    def rule(self, localizer: Localizer | None, n_reference: int) -> Rule | None:
+    def bound(self, localizer: Localizer | None, n_reference: int) -> BoundLocalizer | None:
         """Return that nobody is a neighbor."""
         del localizer, n_reference
         return None
@@ -110,10 +109,10 @@ class SpreadPaperLiteral(Spread):
 
     promise = PaperPromise()
 
-    def rule(self, localizer: Localizer | None, n_reference: int) -> Rule | None:
+    def bound(self, localizer: Localizer | None, n_reference: int) -> BoundLocalizer | None:
         """Return the rule by which a point counts among its own neighbors."""
         assert localizer is not None  # noqa: S101  it is checked at the door
-        return localizer.checked_rule(n_reference)._replace(own_weight=1.0)
+        return localizer.bind(n_reference, own_weight=1.0)
 
     def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
         """Rank each row; ties in rank are not broken."""
@@ -132,10 +131,10 @@ class SpreadReference(Spread):
         assert isinstance(self.method, SplitReference)  # noqa: S101  by SPREADS
         return self.method.reference_places(n)
 
-    def rule(self, localizer: Localizer | None, n_reference: int) -> Rule | None:
+    def bound(self, localizer: Localizer | None, n_reference: int) -> BoundLocalizer | None:
         """Return the rule among the reference rows, none of which is ranked."""
         assert localizer is not None  # noqa: S101  it is checked at the door
-        return localizer.checked_rule(n_reference)
+        return localizer.bind(n_reference)
 
     def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
         """Rank each row among the reference rows."""
@@ -153,7 +152,7 @@ class SpreadExact(Spread):
         """Store, for every row, the sums from which it is ranked again when a point joins."""
         assert neighborhoods is not None  # noqa: S101  it is local
         sums = neighborhoods.sums(rows.representations, rows.scores, rows.numbers)
-        alone = int(sums.alone.sum()) if neighborhoods.rule.radius2 >= 0 else 0
+        alone = int(sums.alone.sum()) if neighborhoods.near.has_ball else 0
         return shard.joining(sums), alone
 
 
@@ -183,13 +182,13 @@ def spread(method: Method) -> Spread:
 
 def neighborhoods_of(
     shards: Shards,
-    rule: Rule | None,
+    near: BoundLocalizer | None,
     n_reference: int,
     width: int,
     tell: Callable[[int], object] = lambda _: None,
 ) -> Neighborhoods | None:
     """Return the neighborhoods by a rule, None where it is none; `tell` is told the rows done."""
-    return None if rule is None else Neighborhoods(shards, rule, n_reference, width, tell=tell)
+    return None if near is None else Neighborhoods(shards, near, n_reference, width, tell=tell)
 
 
 def calibrated_here(
@@ -206,12 +205,12 @@ def calibrated_here(
         for piece, first in zip(pieces, bounds[:-1], strict=True)
     ]
     n_reference = sum(shard.reference.rows.n for shard, _ in divided)
-    rule, width = how.rule(localizer, n_reference), pieces[0].representations.shape[1]
-    neighborhoods = neighborhoods_of(Here([shard for shard, _ in divided]), rule, n_reference, width)
+    near, width = how.bound(localizer, n_reference), pieces[0].representations.shape[1]
+    neighborhoods = neighborhoods_of(Here([shard for shard, _ in divided]), near, n_reference, width)
     ranked = [how.ranked(shard, rows, neighborhoods) for shard, rows in divided]
     shards = Here([shard for shard, _ in ranked])
     counts = sum(len(rows) for _, rows in divided), tied_scores(shards), sum(empty for _, empty in ranked)
-    return ShardedCalibration(shards, Facts(how.promise, rule, how.joins, width, n_reference, *counts))
+    return ShardedCalibration(shards, Facts(how.promise, near, how.joins, width, n_reference, *counts))
 
 
 def _ranks(rows: ScoredRows, neighborhoods: Neighborhoods | None, own: Ints) -> tuple[Ints, Bools]:

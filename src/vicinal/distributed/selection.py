@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints
+from vicinal._util.arrays import Floats, Ints
 from vicinal.kernels.ranks import UNITS
 
 EDGES = 2**11

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Bools, Ints
-from vicinal._extras import needs
-from vicinal.calibrating import Parts, check_parts_apart, scored_with
+from vicinal._util.arrays import Bools, Ints
+from vicinal._util.extras import needs
 from vicinal.calibration import ScoredRows
 from vicinal.distributed.asking import Shards
 from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
@@ -29,9 +28,10 @@ from vicinal.distributed.ranking import Spread, neighborhoods_of
 from vicinal.distributed.shard import Shard, distinct_from
 from vicinal.distributed.stored import ShardNote, read_shard, shard_path, write_shard
 from vicinal.errors import CorruptArtifact, Incompatible, VicinalError, WorkersLost
-from vicinal.kernels.ranks import Rule
+from vicinal.neighbors.localizers import BoundLocalizer
 from vicinal.outputs import ModelOutputs, RowIds
-from vicinal.predicting.job import chunk_rows
+from vicinal.predictor.calibrate import Parts, check_parts_apart, scored_with
+from vicinal.tables.batch.job import chunk_rows
 
 with needs("ray", "ray"):
     import ray
@@ -153,13 +153,13 @@ class Serving:
         return ShardFacts(rows.n, ranked, rows.width, rows.bits, _arithmetic(shard), self.note is not None, empty)
 
     @ray.method(concurrency_group="lead")
-    def rank(self, rule: Rule | None, n_reference: int, peers: Shards) -> int:
+    def rank(self, near: BoundLocalizer | None, n_reference: int, peers: Shards) -> int:
         """Rank the rows by asking all shards, and write the shard to its file; return how many balls were empty."""
         shard = self._held()
         if self.note is not None:
             return self.note.empty
         assert self.build is not None and self.rows is not None  # noqa: S101, PT018  it was made of rows
-        neighborhoods = neighborhoods_of(peers, rule, n_reference, shard.reference.rows.width, self._tell)
+        neighborhoods = neighborhoods_of(peers, near, n_reference, shard.reference.rows.width, self._tell)
         ranked, empty = self.build.how.ranked(shard, self.rows, neighborhoods)
         how = self.build.how
         note = ShardNote(self.job, self.number, empty, self.build.apart is None, how.joins, _arithmetic(shard))

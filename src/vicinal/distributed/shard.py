@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints, Reals
-from vicinal._threads import over_chunks
-from vicinal.calibration.exact import coded, keyed
-from vicinal.calibration.reference import ReferenceRows
+from vicinal._util.arrays import Floats, Ints, Reals
+from vicinal._util.threads import over_chunks
+from vicinal.calibration.exact import code_scores, with_keys
+from vicinal.calibration.levels import sorted_pairs
+from vicinal.calibration.reference_rows import ReferenceRows
 from vicinal.distributed.merging import FAR, Near, starts_of
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.exact import CODE_BITS, Joined
-from vicinal.kernels.ranks import Rule
 from vicinal.kernels.shards import Moved, Window, count_pairs_below, near_and_moved_rows, near_rows
+from vicinal.kernels.weights import Rule
 from vicinal.neighbors import ExactSearch
-from vicinal.quantiles import sorted_pairs
+from vicinal.neighbors.localizers import BoundLocalizer
+from vicinal.neighbors.numba_engine import over_blocks
 
 BUFFERED = 2**20
 """Entries of unfinished lists that a thread holds at a time."""
@@ -41,11 +43,11 @@ class Shard:
 
     def joining(self, sums: Joined) -> Shard:
         """Return the shard with what is kept of its rows to rank them again when a point joins."""
-        _, codes = coded(self.reference.scores)
-        joined = keyed(sums._replace(codes=codes))
+        _, codes = code_scores(self.reference.scores)
+        joined = with_keys(sums._replace(codes=codes))
         return replace(self.ranked(joined.keys >> CODE_BITS, self.reference.scores), joined=joined)
 
-    def near(self, queries: Reals, own: Ints, rule: Rule, joining: bool = False) -> tuple[Near, Moved | None]:  # noqa: FBT001, FBT002
+    def near(self, queries: Reals, own: Ints, near: BoundLocalizer, joining: bool = False) -> tuple[Near, Moved | None]:  # noqa: FBT001, FBT002
         """Return the rows that can be neighbors of each query but the row of number `own`, which may be elsewhere.
 
         Where the queries are `joining` the rows, those that they come near come along.
@@ -61,13 +63,13 @@ class Shard:
             for begin in range(start, stop, step):
                 end = min(begin + step, stop)
                 joined = self.joined if joining else None
-                pieces[first + begin] = self._pieces(panel, rule, joined, places[first:], begin, end)
+                pieces[first + begin] = self._pieces(panel, near.rule, joined, places[first:], begin, end)
 
-        ExactSearch().over_rows(self.reference.rows, rule, queries, work)
+        over_blocks(ExactSearch().distances(self.reference.rows, queries), work)
         found = [pieces[start] for start in sorted(pieces)]
         counts, who, squared = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
-        near = Near(starts_of(counts), *self._listed(who, squared))
-        return near, self._moved(self.joined, [piece[3] for piece in found]) if self.joined and joining else None
+        listed = Near(starts_of(counts), *self._listed(who, squared))
+        return listed, self._moved(self.joined, [piece[3] for piece in found]) if self.joined and joining else None
 
     def _pieces(
         self, panel: Panel, rule: Rule, joined: Joined | None, own: Ints, begin: int, end: int

@@ -8,22 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints
-from vicinal._rows import Readable
-from vicinal._threads import over_chunks
+from vicinal._util.arrays import Floats, Ints
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.stored import StoredArrays
+from vicinal._util.threads import over_chunks
 from vicinal.calibration import Calibration, Guarantee, Neighbors
-from vicinal.calibration.base import Landscape
-from vicinal.calibration.promises import Promise
+from vicinal.calibration.guarantees import Promise
+from vicinal.calibration.levels import Coverage
+from vicinal.calibration.method import Landscape
 from vicinal.distributed.asking import Neighborhoods, Shards
 from vicinal.distributed.merging import Near
 from vicinal.distributed.selection import order_statistic
 from vicinal.distributed.shard import window_of
 from vicinal.errors import Incompatible
-from vicinal.kept import Kept
-from vicinal.kernels.ranks import Plugged, Rule, effective_counts, plugged_thresholds
+from vicinal.kernels.ranks import Plugged, effective_counts, plugged_thresholds
 from vicinal.kernels.shards import Moved, Window, moved_counts, value_ranks, windowed_thresholds
+from vicinal.kernels.weights import Rule
+from vicinal.neighbors.localizers import BoundLocalizer
 from vicinal.neighbors.reference import nearest_first
-from vicinal.quantiles import Coverage
 
 LEAST_WINDOW = 2**10
 """Pairs to either side of the level that are fetched at least: a query seldom comes near more rows."""
@@ -34,7 +36,7 @@ class Facts:
     """What is known of the rows of all shards together."""
 
     promise: Promise
-    rule: Rule | None  # None: no neighborhood
+    near: BoundLocalizer | None  # None: no neighborhood
     joins: bool  # a test point joins the rows, as in Exact
     width: int
     n_reference: int
@@ -61,7 +63,7 @@ class ShardedCalibration(Calibration):
     @property
     def width(self) -> int | None:
         """Number of columns of a representation."""
-        return None if self.facts.rule is None else self.facts.width
+        return None if self.facts.near is None else self.facts.width
 
     def level(self, order: int) -> tuple[int, float]:
         """Return the pair (rank, score) of an order, from 1, by counting in the shards."""
@@ -87,8 +89,8 @@ class ShardedCalibration(Calibration):
 
     def _neighborhoods(self) -> Neighborhoods:
         facts = self.facts
-        assert facts.rule is not None  # noqa: S101  where this is called
-        return Neighborhoods(self.shards, facts.rule, facts.n_reference, facts.width, facts.joins)
+        assert facts.near is not None  # noqa: S101  where this is called
+        return Neighborhoods(self.shards, facts.near, facts.n_reference, facts.width, facts.joins)
 
     def _panels(self, representations: Readable) -> Iterator[tuple[slice, Near, Moved]]:
         nobody = np.full(len(representations), -1)
@@ -98,7 +100,7 @@ class ShardedCalibration(Calibration):
     def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
         orders = [self.facts.promise.order(coverage, self.n_ranked) for coverage in coverages]
-        if self.facts.rule is None:
+        if self.facts.near is None:
             return np.tile([self.level(order)[1] for order in orders], (len(representations), 1))
         if not self.facts.width and len(representations) > 1:  # all queries are the same
             return np.repeat(self.thresholds(representations[:1], coverages, progress=None), len(representations), 0)
@@ -107,6 +109,11 @@ class ShardedCalibration(Calibration):
             (self._joined if self.facts.joins else self._plugged)(near, moved, orders, out[rows])
         return out
 
+    @property
+    def _rule(self) -> Rule:
+        assert self.facts.near is not None  # noqa: S101  where this is called
+        return self.facts.near.rule
+
     def _plugged(self, near: Near, moved: Moved, orders: Sequence[int], out: Floats) -> None:
         del moved
         levels = [self.level(order) for order in orders]
@@ -114,9 +121,7 @@ class ShardedCalibration(Calibration):
         plugged = Plugged(near.scores, np.empty(0, np.int64), np.empty(0))
         panel, nobody = near.panel(), np.full(len(near), -1)
         over_chunks(
-            lambda start, stop: plugged_thresholds(
-                panel, self.facts.rule, plugged, nobody, ranks, values, start, stop, out
-            ),
+            lambda start, stop: plugged_thresholds(panel, self._rule, plugged, nobody, ranks, values, start, stop, out),
             len(near),
             panel.listed.shape[1],
         )
@@ -127,7 +132,7 @@ class ShardedCalibration(Calibration):
             window, column = self.window(order, most), np.empty(len(near))
 
             def work(start: int, stop: int, window: Any = window, order: int = order, column: Any = column) -> None:
-                windowed_thresholds(panel, self.facts.rule, near.scores, moved, window, order, start, stop, column)
+                windowed_thresholds(panel, self._rule, near.scores, moved, window, order, start, stop, column)
 
             over_chunks(work, len(near), panel.listed.shape[1])
             out[:, number] = column
@@ -135,7 +140,7 @@ class ShardedCalibration(Calibration):
     def p_values(self, representations: Readable, scores: Floats) -> Floats:
         """Return the p-value of each candidate score of each row."""
         below = np.empty(scores.shape, np.int64)
-        if self.facts.rule is None:
+        if self.facts.near is None:
             flat = np.ascontiguousarray(scores).reshape(-1)
             below[:] = self._below(np.zeros(len(flat), np.int64), flat).reshape(scores.shape)
             return self.facts.promise.p_values(below, self.n_ranked)
@@ -151,7 +156,7 @@ class ShardedCalibration(Calibration):
         """Return how many pairs lie below that of each candidate score of each query."""
         panel, ranks = near.panel(), np.empty(candidates.shape, np.int64)
         over_chunks(
-            lambda start, stop: value_ranks(panel, self.facts.rule, near.scores, candidates, start, stop, ranks),
+            lambda start, stop: value_ranks(panel, self._rule, near.scores, candidates, start, stop, ranks),
             len(near),
             panel.listed.shape[1] + candidates.shape[1],
         )
@@ -166,13 +171,13 @@ class ShardedCalibration(Calibration):
 
     def neighbors(self, representations: Readable) -> Iterator[Neighbors]:
         """Yield the neighbors of each point, given as (n, d)."""
-        if self.facts.rule is None:
+        if self.facts.near is None:
             nothing = np.empty(0)
             for _ in range(len(representations)):
                 yield Neighbors(np.empty(0, np.int64), nothing, nothing, nothing, nothing, everyone=False)
             return
         for _, near, _ in self._panels(representations):
-            for chosen, distances, weights, everyone in nearest_first(near.panel(), self.facts.rule):
+            for chosen, distances, weights, everyone in nearest_first(near.panel(), self.facts.near.rule):
                 measured = np.full(len(distances), np.nan) if everyone or not self.facts.width else distances
                 yield Neighbors(
                     near.numbers[chosen], measured, weights, near.scores[chosen], near.targets[chosen], everyone
@@ -180,11 +185,11 @@ class ShardedCalibration(Calibration):
 
     def effective_sizes(self, representations: Readable) -> Floats:
         """Return how many equally weighted neighbors each row has, (n,)."""
-        if self.facts.rule is None or not self.facts.width:
+        if self.facts.near is None or not self.facts.width:
             return np.full(len(representations), float(self.facts.n_reference))
         out = np.empty(len(representations))
         for rows, near, _ in self._panels(representations):
-            effective_counts(near.panel(), self.facts.rule, 0, len(near), out[rows])
+            effective_counts(near.panel(), self.facts.near.rule, 0, len(near), out[rows])
         return out
 
     def global_threshold(self, coverage: Coverage) -> float:
@@ -216,7 +221,7 @@ class ShardedCalibration(Calibration):
         del coverage
         return None
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredArrays:
         """Refuse: the shards are saved where they are."""
         msg = f"the rows of this predictor are in shards, which are saved in {self.where or 'their own folder'}."
         raise Incompatible(msg)

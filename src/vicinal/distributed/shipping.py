@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vicinal._extras import needs
-from vicinal.artifacts import open_predictor
-from vicinal.distributed.calibrating import load
+from vicinal._util.extras import needs
+from vicinal._util.imports import import_modules
+from vicinal.calibration.levels import Coverage
+from vicinal.distributed.calibrate import load
 from vicinal.distributed.sharded import ShardedCalibration
 from vicinal.distributed.stored import is_sharded
 from vicinal.errors import Incompatible, VicinalError
-from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
-from vicinal.quantiles import Coverage
+from vicinal.persistence.load import open_predictor
+from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
 
 with needs("ray", "ray"):
     import ray
@@ -61,10 +63,13 @@ class ShippedFile(Shipped):
     checksum: str
     contents: Any  # reference to its bytes in the object store
     coverage: Coverage | None = None  # another than it was saved with
+    imports: tuple[str, ...] = ()  # modules that register its parts
+    folder: str = ""  # where they may lie
 
     def opened(self) -> SetPredictor | IntervalPredictor:
         """Return the predictor on this node, loaded once for each process."""
         if self.checksum not in _LOADED:
+            import_modules(self.imports, self.folder)
             _LOADED.clear()
             _LOADED[self.checksum] = self._loaded()
         found = _LOADED[self.checksum]
@@ -84,15 +89,23 @@ class ShippedFile(Shipped):
             return open_predictor(path)[1]
 
 
-def shipped(artifact: str | Path | SetPredictor | IntervalPredictor, coverage: Coverage | None = None) -> Shipped:
-    """Make a predictor ready to be opened on the nodes: one in memory, the file of one, or a folder with its shards."""
+def shipped(
+    artifact: str | Path | SetPredictor | IntervalPredictor,
+    coverage: Coverage | None = None,
+    imports: Sequence[str] = (),
+) -> Shipped:
+    """Make a predictor ready to be opened on the nodes: one in memory, the file of one, or a folder with its shards.
+
+    `imports` are modules that register parts of it; they are imported here and there.
+    """
+    import_modules(imports)
     if isinstance(artifact, Predictor) and isinstance(artifact.calibration, ShardedCalibration):
         chosen = artifact if coverage is None else artifact.at(coverage)
         return ShippedHandles("", ray.put(chosen))
     if isinstance(artifact, Predictor):
         with tempfile.TemporaryDirectory(prefix="vicinal-") as folder:
             info = artifact.save(Path(folder) / "sent.vicinal")
-            return _shipped(Path(info.path), info.checksum, coverage)
+            return _shipped(Path(info.path), info.checksum, coverage, imports)
     if not isinstance(artifact, (str, Path)):
         msg = f"artifact must be a predictor or the path of a saved one; got {type(artifact).__name__}."
         raise Incompatible(msg)
@@ -102,8 +115,9 @@ def shipped(artifact: str | Path | SetPredictor | IntervalPredictor, coverage: C
     info, found = open_predictor(path)
     if coverage is not None:
         found.at(coverage)  # refuses a coverage that its rows cannot give
-    return _shipped(path, info.checksum, coverage)
+    return _shipped(path, info.checksum, coverage, imports)
 
 
-def _shipped(path: Path, checksum: str, coverage: Coverage | None) -> Shipped:
-    return ShippedFile(str(path), checksum, ray.put(np.fromfile(path, np.uint8)), coverage)
+def _shipped(path: Path, checksum: str, coverage: Coverage | None, imports: Sequence[str]) -> Shipped:
+    contents = ray.put(np.fromfile(path, np.uint8))
+    return ShippedFile(str(path), checksum, contents, coverage, tuple(imports), str(Path.cwd()))

@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._files import replacing
+from vicinal._util.files import replacing
+from vicinal._util.stored import StoredArrays
+from vicinal._util.text import one_line, strict_json
 from vicinal.calibration.exact import LENGTHS, SUMS
-from vicinal.calibration.plugged import restored_pairs
-from vicinal.calibration.reference import ReferenceRows
-from vicinal.codec.artifact import HEAD, SHARDED, ArtifactInfo, Document
-from vicinal.codec.artifact import load as load_document
-from vicinal.codec.container import Column, read, write
+from vicinal.calibration.plug_in import restored_pairs
+from vicinal.calibration.reference_rows import ReferenceRows
 from vicinal.distributed.shard import Shard
 from vicinal.errors import CorruptArtifact, MissingFile, UnsupportedArtifact, VicinalError
-from vicinal.kept import Kept
 from vicinal.kernels.exact import Joined
 from vicinal.neighbors import Reference
-from vicinal.tables.files import one_line, strict_json
+from vicinal.persistence.artifact import HEAD, SHARDED, ArtifactInfo, Document
+from vicinal.persistence.artifact import load as load_document
+from vicinal.persistence.container import Column, read, write
 
 SHARD = re.compile(r"shard-[0-9]{5}\.vicinal|\.shard-[0-9]{5}\.vicinal(\.[0-9]+)?\.part")
 """Names of a shard, and of one that was being written."""
@@ -72,7 +72,7 @@ def read_shard(path: str | Path) -> tuple[Shard, ShardNote]:
             msg = f"{path} is not a shard of a predictor."
             raise UnsupportedArtifact(msg)  # noqa: TRY301
         note = ShardNote(**said)
-        return _restored(Kept(contents.arrays), note), note
+        return _restored(StoredArrays(contents.arrays), note), note
     except UnsupportedArtifact:
         raise
     except (VicinalError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -80,7 +80,7 @@ def read_shard(path: str | Path) -> tuple[Shard, ShardNote]:
         raise CorruptArtifact(msg) from error
 
 
-def _restored(kept: Kept, note: ShardNote) -> Shard:
+def _restored(kept: StoredArrays, note: ShardNote) -> Shard:
     n = len(kept.floats("scores"))
     reference = ReferenceRows.restored(kept) if n else _nobody(kept)
     ranks, values = kept.arrays["ranks"], kept.arrays["values"]
@@ -96,7 +96,7 @@ def _restored(kept: Kept, note: ShardNote) -> Shard:
     return shard.joining(Joined.empty(np.zeros(n, np.int64))._replace(**sums))
 
 
-def _nobody(kept: Kept) -> ReferenceRows:
+def _nobody(kept: StoredArrays) -> ReferenceRows:
     """Return the rows of a shard whose rows are all ranked, none of them a neighbor."""
     nothing = np.empty(0, np.int64)
     rows = Reference.of(kept.table("rows")[:0], nothing)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.localizers import Exponential, Localizer, Uniform
+from vicinal.neighbors.localizers import Exponential, Localizer, Uniform
 from vicinal.outputs import ClassificationOutputs, RegressionOutputs
-from vicinal.probabilities import TemperatureScaling
-from vicinal.probabilities.base import checked_probabilities
+from vicinal.probability_models import TemperatureScaling
+from vicinal.probability_models.model import checked_probabilities
 from vicinal.scores import RAPS, ClassificationScore, Score
 from vicinal.tuning import Candidate, Grid, Space, tune
 from vicinal.tuning.bench import free_ranks
@@ -43,28 +43,28 @@ class Chooser:
     targets: NDArray[Any]
     coverage: float
     lists: Lists = field(default_factory=Lists)
-    probabilities: TemperatureScaling | None = None
+    probability_model: TemperatureScaling | None = None
 
     def raps(self, wrap: Callable[[RAPS], ClassificationScore] = lambda score: score) -> ClassificationScore:
         """Return RAPS, as is or wrapped, with the penalty of the smallest sets; coverage says its free ranks."""
-        assert isinstance(self.outputs, ClassificationOutputs) and self.probabilities is not None  # noqa: S101, PT018
-        free = free_ranks(checked_probabilities(self.outputs, self.probabilities), self.targets, self.coverage)
+        assert isinstance(self.outputs, ClassificationOutputs) and self.probability_model is not None  # noqa: S101, PT018
+        free = free_ranks(checked_probabilities(self.outputs, self.probability_model), self.targets, self.coverage)
         scores = [wrap(RAPS(penalty, free)) for penalty in self.lists.penalties]
-        best = self._judged(scores, [Uniform(None)])[0].nonconformity
+        best = self._judged(scores, [Uniform(None)])[0].score
         assert isinstance(best, ClassificationScore)  # noqa: S101  by construction
         return best
 
     def neighborhoods(self, scores: Sequence[Score], localizers: Sequence[Localizer]) -> list[Localizer]:
         """Return for each score the localizer that makes its smallest answers; everyone is no answer."""
         judged = [one for one in self._judged(scores, localizers) if not one.everyone]
-        return [next(one.localizer for one in judged if one.nonconformity == score) for score in scores]
+        return [next(one.localizer for one in judged if one.score == score) for score in scores]
 
     def _judged(self, scores: Sequence[Score], localizers: Sequence[Localizer]) -> tuple[Candidate, ...]:
         """Return candidates, ascending in size, each judged on rows that its calibration had not seen."""
         classifies = isinstance(scores[0], ClassificationScore)
-        plan = [self.probabilities] if classifies else None
-        space = Space(nonconformity=scores, localizer=localizers, probabilities=plan, representation=[None])
-        return tune(self.outputs, self.targets, self.coverage, search=Grid(space), progress=False).candidates
+        plan = [self.probability_model] if classifies else None
+        space = Space(score=scores, localizer=localizers, probability_model=plan, representation_map=[None])
+        return tune(self.outputs, self.targets, self.coverage, strategy=Grid(space), progress=False).candidates
 
 
 def neighbor_share(localizer: Localizer, n: int) -> float:
@@ -75,5 +75,5 @@ def neighbor_share(localizer: Localizer, n: int) -> float:
     >>> neighbor_share(Exponential(0.1, 10.0), 3000), neighbor_share(Exponential(None, 10.0), 3000)
     (0.1, 1.0)
     """
-    count = localizer.rule(n).n_neighbors
+    count = localizer.reach(n)[0]
     return float(np.clip((n if count == 0 else count) / n, 0, 1))

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Ints
-from vicinal.calibrating import calibrate
+from vicinal._util.arrays import Ints
+from vicinal._util.splitting import split_rows
 from vicinal.calibration import Exact, Method, PaperLiteral, Split
+from vicinal.calibration.naive import naive_sets
+from vicinal.evaluation.metrics import evaluate
 from vicinal.experiments.choosing import Chooser, Lists, neighbor_share
 from vicinal.experiments.released import Scored, released_sets
-from vicinal.localizers import Exponential, Localizer
-from vicinal.metrics import evaluate
-from vicinal.naive import naive_sets
+from vicinal.neighbors.localizers import Exponential, Localizer
 from vicinal.outputs import ClassificationOutputs
-from vicinal.probabilities import TemperatureScaling
-from vicinal.probabilities.base import checked_probabilities
+from vicinal.predictor.calibrate import calibrate
+from vicinal.probability_models import TemperatureScaling
+from vicinal.probability_models.model import checked_probabilities
 from vicinal.regions import PredictionSets
 from vicinal.scores import APS, LAC, RAPS, ClassificationScore, NeverEmpty
 from vicinal.scores.uniforms import row_uniforms
-from vicinal.splitting import split_rows
 from vicinal.tuning import tune
 
 Numbers = dict[str, Any]
@@ -55,8 +55,8 @@ class Cut:
     def sets(self, score: ClassificationScore, localizer: Localizer | None, method: Method) -> PredictionSets:
         """Calibrate and predict the test rows."""
         predictor = calibrate(
-            *self.rows["calibration"], self.coverage, nonconformity=score, localizer=localizer,
-            probabilities=self.scaling, method=method,
+            *self.rows["calibration"], self.coverage, score=score, localizer=localizer,
+            probability_model=self.scaling, method=method,
         )  # fmt: skip
         return predictor.predict(self.rows["test"][0])
 
@@ -78,7 +78,7 @@ class Cut:
         outputs, labels = self.rows[part]
         assert outputs.logits is not None  # noqa: S101  they were given
         probabilities = checked_probabilities(outputs, self.scaling)
-        scores = score.of_all(probabilities, row_uniforms(outputs, score.seed))
+        scores = score.score_all(probabilities, row_uniforms(outputs, score.seed))
         return Scored(outputs.logits, np.minimum(scores, 1) if isinstance(score, RAPS) else scores, labels)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Floats, as_array
+from vicinal._util.arrays import Floats, as_array
 
 ROWS = 512
 """Rows whose distances to all others are held at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import Floats
+from vicinal._util.arrays import Floats
 
 
 def embedded(rows: ArrayLike, seed: int = 0) -> Floats:

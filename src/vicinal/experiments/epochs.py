@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vicinal._arrays import Ints
-from vicinal.calibrating import calibrate
+from vicinal._util.arrays import Ints
+from vicinal._util.splitting import split_rows
 from vicinal.calibration import Exact, Split
+from vicinal.evaluation.metrics import evaluate
 from vicinal.experiments.choosing import Chooser
 from vicinal.experiments.clusters import silhouette
-from vicinal.metrics import evaluate
 from vicinal.outputs import ClassificationOutputs
-from vicinal.probabilities import TemperatureScaling
+from vicinal.predictor.calibrate import calibrate
+from vicinal.probability_models import TemperatureScaling
 from vicinal.scores import APS, NeverEmpty
-from vicinal.splitting import split_rows
 
 SCORES = {"APS": APS(), "NeverEmpty(APS)": NeverEmpty(APS())}
 
@@ -34,12 +34,12 @@ def epoch_statistics(
         cut = split_rows(len(labels), parts, seed)
         rows = {part: (outputs[at], labels[at]) for part, at in cut.items()}
         scaling = TemperatureScaling.fit(*rows["scaling"])
-        chooser = Chooser(*rows["tuning"], coverage, probabilities=scaling)
+        chooser = Chooser(*rows["tuning"], coverage, probability_model=scaling)
         localizers = chooser.neighborhoods(list(SCORES.values()), chooser.lists.near())
         for (name, score), near in zip(SCORES.items(), localizers, strict=True):
             for method in (Split(), Exact()):
                 predictor = calibrate(
-                    *rows["calibration"], coverage, nonconformity=score, localizer=near, probabilities=scaling,
+                    *rows["calibration"], coverage, score=score, localizer=near, probability_model=scaling,
                     method=method,
                 )  # fmt: skip
                 result = evaluate(predictor.predict(rows["test"][0]), rows["test"][1])

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vicinal._extras import needs
-from vicinal._files import replacing
+from vicinal._util.extras import needs
+from vicinal._util.files import replacing
 from vicinal.experiments.results import Mean
-from vicinal.plots import COLORS, MARKERS
+from vicinal.reporting.plots import COLORS, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

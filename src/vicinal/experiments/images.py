@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from vicinal._arrays import Ints
-from vicinal._extras import needs
+from vicinal._util.arrays import Ints
+from vicinal._util.extras import needs
 from vicinal.errors import InvalidFile, MissingFile
 from vicinal.experiments.sources import read_arrays
 

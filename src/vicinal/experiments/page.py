@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vicinal._files import replacing
+from vicinal._util.files import replacing
 from vicinal.experiments import figures, set_items
 from vicinal.experiments.items import ITEMS, Item
 from vicinal.experiments.results import Results

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from vicinal._files import replacing
+from vicinal._util.files import replacing
 from vicinal._version import __version__
 
 Advance = Callable[[str], None]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vicinal._arrays import Floats
+from vicinal._util.arrays import Floats
 from vicinal.errors import InvalidFile, MissingFile
 
 

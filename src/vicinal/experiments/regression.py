@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Floats
-from vicinal.calibrating import calibrate
+from vicinal._util.arrays import Floats
+from vicinal._util.splitting import split_rows
 from vicinal.calibration import Exact, Method, PaperLiteral, Split
+from vicinal.evaluation.metrics import evaluate
 from vicinal.experiments.choosing import Chooser, Lists, neighbor_share
-from vicinal.metrics import evaluate
 from vicinal.outputs import RegressionOutputs
+from vicinal.predictor.calibrate import calibrate
 from vicinal.scores import AbsoluteResidual
-from vicinal.splitting import split_rows
 from vicinal.tuning import tune
 
 Numbers = dict[str, Any]
@@ -33,7 +33,7 @@ def every_interval(
     near, everyone = (chooser.neighborhoods([score], some)[0] for some in (lists.near(), lists.all()))
     best = tune(*rows["tuning"], coverage, progress=False)
     share = neighbor_share(near, len(rows["calibration"][1]))
-    plain = {"nonconformity": score, "localizer": near, "method": Split()}
+    plain = {"score": score, "localizer": near, "method": Split()}
     local: dict[str, Method] = {"Exact": Exact(), "PaperLiteral": PaperLiteral()}
     ways: dict[str, tuple[float, dict[str, Any], Numbers]] = {
         "CP": (coverage, plain, {}),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicinal._arrays import Bools, Floats, Ints, Reals
+from vicinal._util.arrays import Bools, Floats, Ints, Reals
 
 NARROWEST, WIDEST = 1.0, 1e5
 TOLERANCE = 0.01

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vicinal._files import replacing
-from vicinal.errors import InvalidLevel, MissingFile
+from vicinal._util.files import replacing
+from vicinal.errors import InvalidArgument, MissingFile
 from vicinal.experiments import figures, set_items
 from vicinal.experiments.items import ITEMS, Item
 from vicinal.experiments.page import page
@@ -36,7 +36,7 @@ def chosen_items(names: Sequence[str]) -> dict[str, Item]:
     """Return the items of names; "all" is every one."""
     unknown = [name for name in names if name != ALL and name not in ITEMS]
     if unknown or not names:
-        raise InvalidLevel("NAME", ", ".join(unknown) or "nothing", f"all, or of: {', '.join(ITEMS)}")
+        raise InvalidArgument("NAME", ", ".join(unknown) or "nothing", f"all, or of: {', '.join(ITEMS)}")
     return {name: item for name, item in ITEMS.items() if ALL in names or name in names}
 
 

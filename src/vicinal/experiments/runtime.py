@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from vicinal._extras import needs
-from vicinal.calibrating import calibrate
+from vicinal._util.extras import needs
 from vicinal.calibration import Exact, Split, SplitReference
 from vicinal.experiments.classification import Cut
-from vicinal.localizers import Exponential
-from vicinal.neighbors.approximate import FaissSearch
+from vicinal.neighbors.faiss_search import FaissSearch
 from vicinal.neighbors.indexes import LSH
+from vicinal.neighbors.localizers import Exponential
+from vicinal.predictor.calibrate import calibrate
 from vicinal.scores import RAPS
 
 REPEATS = 5
@@ -26,7 +26,7 @@ def prediction_seconds(cut: Cut) -> dict[str, Any]:
     with needs("faiss", "faiss"):
         search = FaissSearch(LSH(), recall=0.9)
     test = cut.rows["test"][0]
-    plain = {"nonconformity": SCORE, "localizer": NEAR, "probabilities": cut.scaling}
+    plain = {"score": SCORE, "localizer": NEAR, "probability_model": cut.scaling}
     ways: dict[str, dict[str, Any]] = {
         "RAPS": {**plain, "method": Split()},
         "NCP(RAPS)": {**plain, "method": Exact()},

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Floats, Ints, as_labels, as_targets
+from vicinal._util.arrays import Floats, Ints, as_labels, as_targets
 from vicinal.errors import InvalidFile, MissingFile, VicinalError
 from vicinal.experiments.specs import CLASSES, Network
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs

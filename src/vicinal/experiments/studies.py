@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vicinal._arrays import Ints, is_number
+from vicinal._util.arrays import Ints, is_number
 from vicinal.errors import InvalidFile
 from vicinal.experiments import paper
 from vicinal.experiments.classification import Cut, bandwidth_ways, every_way, tuned_way

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
-from vicinal.errors import MissingExtra
+from vicinal.errors import Incompatible, MissingExtra
 
 Kernel = Callable[..., Any]
 
@@ -23,6 +24,9 @@ def _compiler() -> Kernel | None:
 
 
 njit = _compiler()
+
+COMPILED = njit is not None
+"""Whether numba is there."""
 
 
 def kernel(function: Kernel) -> Kernel:
@@ -44,6 +48,45 @@ def _compiled(function: Kernel, *, fastmath: bool | set[str]) -> Kernel:
         uncached: Kernel = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
         return uncached
     return cached
+
+
+def compile_formula(formula: Callable[[Any], Any]) -> Any:
+    """Compile a formula of one number to one number, to be passed to kernels; None where numba is not there.
+
+    It comes as a pointer of a fixed type: a kernel that is given another formula is not compiled again.
+    """
+    if njit is None:
+        return None
+    closure = tuple(cell.cell_contents for cell in formula.__closure__ or ())
+    return _compile_formula(FormulaKey(formula, (formula.__code__, closure)))
+
+
+class FormulaKey:
+    """A formula, known by its code and by what it encloses."""
+
+    def __init__(self, formula: Callable[[Any], Any], key: tuple[object, ...]) -> None:
+        self.formula, self.key = formula, key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FormulaKey) and self.key == other.key
+
+
+@lru_cache(maxsize=256)
+def _compile_formula(known: FormulaKey) -> Any:
+    import numba
+
+    signature = numba.float64(numba.float64)
+    try:
+        return numba.cfunc(signature, cache=True)(known.formula)
+    except RuntimeError:  # no file to key a cache to, as in a notebook
+        return numba.cfunc(signature)(known.formula)
+    except numba.core.errors.NumbaError as error:
+        said = str(error).strip().splitlines()[0]
+        msg = f"a log-weight must be a formula that numba can compile: arithmetic and functions of xp. It said: {said}"
+        raise Incompatible(msg) from error
 
 
 def _absent(*arguments: object) -> Any:

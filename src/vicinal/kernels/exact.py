@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from vicinal.kernels._jit import kernel
 from vicinal.kernels.distances import columns, named_row, row_distances
 from vicinal.kernels.ranks import collect, first_not_below, members, nearest_of, neighborhood, rank_units
+from vicinal.kernels.weights import EQUAL, log_weight_ratio
 
 CODE_BITS = 30
 """Bits of a key that hold the code of the score: 2^29 distinct scores are far beyond memory."""
@@ -72,13 +73,13 @@ def join_sums(panel, rule, codes, own, first, start, stop, joined):
         if alone:
             count = collect(distances, n, np.inf, who)
         nearest = np.sqrt(nearest_of(distances, who, count))
-        equal = alone or rule.bandwidth == np.inf
+        equal = alone or rule.shape == EQUAL
         has_shell = not alone and rule.radius2 < 0.0
         near_count = 0
         near_below, near_above, shell_below, shell_above = 0.0, 0.0, 0.0, 0.0
         for c in range(count):
             j = who[c]
-            weight = 1.0 if equal else np.exp(-(np.sqrt(distances[j]) - nearest) / rule.bandwidth)
+            weight = 1.0 if equal else np.exp(log_weight_ratio(rule, np.sqrt(distances[j]), nearest))
             below = weight if codes[named_row(panel, q, j)] < codes[i] else 0.0
             if has_shell and distances[j] == limit:
                 shell_below += below
@@ -119,7 +120,8 @@ class Changed(NamedTuple):
     if_above: NDArray[np.int64]  # key after, where it does not
     below: NDArray[np.float64]
     above: NDArray[np.float64]
-    ahead: NDArray[np.float64]
+    distance: NDArray[np.float64]  # of the point
+    nearest: NDArray[np.float64]  # of the nearest neighbor before
     weights: NDArray[np.float64]
 
 
@@ -132,6 +134,7 @@ def room_for(n):
         np.empty(n, np.int64),
         np.empty(n, np.int64),
         np.empty(n, np.int64),
+        np.empty(n),
         np.empty(n),
         np.empty(n),
         np.empty(n),
@@ -161,19 +164,19 @@ def changed_rows(joined, distances, n, rule, changed):
         shell = 0.0 if leaves else 1.0
         changed.below[c] = stays * joined.near_below[i] + shell * joined.shell_below[i]
         changed.above[c] = stays * joined.near_above[i] + shell * joined.shell_above[i]
-        changed.ahead[c] = 0.0 if joined.alone[i] else joined.nearest[i] - np.sqrt(distance)
+        # Where nobody was near, the others that stand in weigh the same as the point.
+        changed.distance[c] = np.sqrt(distance)
+        changed.nearest[c] = changed.distance[c] if joined.alone[i] else joined.nearest[i]
         changed.codes[c] = joined.codes[i]
         changed.before[c] = joined.keys[i]
-    if rule.bandwidth == np.inf:
-        for c in range(count):
-            changed.ahead[c] = 0.0
-            changed.weights[c] = 1.0
-    else:
-        for c in range(count):
-            changed.weights[c] = np.exp(-abs(changed.ahead[c]) / rule.bandwidth)
+    for c in range(count):
+        low, high = changed.distance[c], changed.nearest[c]
+        if low > high:
+            low, high = high, low
+        changed.weights[c] = 1.0 if rule.shape == EQUAL else np.exp(log_weight_ratio(rule, high, low))
     for c in range(count):
         # Weights are relative to the nearest neighbor: where that is the new point, all others shrink.
-        first = changed.ahead[c] > 0.0
+        first = changed.distance[c] < changed.nearest[c]
         shrink = changed.weights[c] if first else 1.0
         weight = 1.0 if first else changed.weights[c]
         below, above = changed.below[c] * shrink, changed.above[c] * shrink

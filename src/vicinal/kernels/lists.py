@@ -16,6 +16,7 @@ from vicinal.kernels._jit import kernel, reassociating_kernel
 from vicinal.kernels.distances import row_distances
 from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import kth_smallest, rank_units
+from vicinal.kernels.weights import EQUAL, log_weight_ratio
 
 
 class Lists(NamedTuple):
@@ -121,22 +122,22 @@ def nearest_lists(panel, first, folds, n_folds, most, least, start, stop, counts
 
 
 @kernel
-def list_weights(lists, i, bandwidth, weights, fold_of):
+def list_weights(lists, i, rule, weights, fold_of):
     """Write the weights of row i's list relative to its nearest, and the fold of each entry; return its length."""
     begin, end = lists.starts[i], lists.starts[i + 1]
     for e in range(begin, end):
         fold_of[e - begin] = lists.folds[lists.who[e]]
-    if bandwidth == np.inf:
+    if rule.shape == EQUAL:
         weights[: end - begin] = 1.0
     else:
         nearest = np.sqrt(lists.squared[begin]) if end > begin else 0.0
         for e in range(begin, end):
-            weights[e - begin] = np.exp(-(np.sqrt(lists.squared[e]) - nearest) / bandwidth)
+            weights[e - begin] = np.exp(log_weight_ratio(rule, np.sqrt(lists.squared[e]), nearest))
     return end - begin
 
 
 @kernel
-def fold_weights(lists, i, fold, k, bandwidth, weights, fold_of, count, out):
+def fold_weights(lists, i, fold, k, rule, weights, fold_of, count, out):
     """Write the weights of row i's list in one fold, 0 for its rows; return how long the list is there."""
     begin = lists.starts[i]
     kept, reach = 0, 0
@@ -156,7 +157,7 @@ def fold_weights(lists, i, fold, k, bandwidth, weights, fold_of, count, out):
                 nearest = min(nearest, np.sqrt(lists.squared[begin + c]))
         for c in range(reach):
             if fold_of[c] != fold:
-                out[c] = np.exp(-(np.sqrt(lists.squared[begin + c]) - nearest) / bandwidth)
+                out[c] = np.exp(log_weight_ratio(rule, np.sqrt(lists.squared[begin + c]), nearest))
     return reach
 
 
@@ -179,7 +180,7 @@ def mass(weights, count):
 
 
 @kernel
-def fold_keys(lists, counts, bandwidth, scored, start, stop, keys):
+def fold_keys(lists, counts, rule, scored, start, stop, keys):
     """Write the pair of every row's own score in every fold it calibrates: (several, folds, n); else the largest key.
 
     `counts[f]` is how many neighbors a row has in fold f.
@@ -191,10 +192,10 @@ def fold_keys(lists, counts, bandwidth, scored, start, stop, keys):
     reaches, totals = np.empty(n_folds, np.int64), np.empty(n_folds)
     for i in range(start, stop):
         begin = lists.starts[i]
-        count = list_weights(lists, i, bandwidth, weights, fold_of)
+        count = list_weights(lists, i, rule, weights, fold_of)
         longest = 0
         for f in range(n_folds):
-            reaches[f] = fold_weights(lists, i, f, counts[f], bandwidth, weights, fold_of, count, kept[f])
+            reaches[f] = fold_weights(lists, i, f, counts[f], rule, weights, fold_of, count, kept[f])
             totals[f] = mass(kept[f], reaches[f])
             longest = max(longest, reaches[f])
         for s in range(several):
@@ -216,7 +217,7 @@ def within(rank, value, level_rank, level_value):
 
 
 @kernel
-def fold_sizes(lists, counts, bandwidth, scored, level_ranks, level_values, labels, start, stop, sizes, covered):
+def fold_sizes(lists, counts, rule, scored, level_ranks, level_values, labels, start, stop, sizes, covered):
     """Write how many labels of each judged row lie within each level of its fold, and whether its own does.
 
     `labels` are the scores of all labels, ascending, (several, n, classes); levels are (several, folds, levels);
@@ -228,8 +229,8 @@ def fold_sizes(lists, counts, bandwidth, scored, level_ranks, level_values, labe
     fold_of = np.empty(n, np.int64)
     for i in range(start, stop):
         fold, begin = lists.folds[i], lists.starts[i]
-        count = list_weights(lists, i, bandwidth, weights, fold_of)
-        reach = fold_weights(lists, i, fold, counts[fold], bandwidth, weights, fold_of, count, kept)
+        count = list_weights(lists, i, rule, weights, fold_of)
+        reach = fold_weights(lists, i, fold, counts[fold], rule, weights, fold_of, count, kept)
         total = mass(kept, reach)
         for s in range(several):
             for c in range(reach):
@@ -259,7 +260,7 @@ def fold_sizes(lists, counts, bandwidth, scored, level_ranks, level_values, labe
 
 
 @kernel
-def fold_thresholds(lists, counts, bandwidth, scored, distinct, level_ranks, level_values, start, stop, out):
+def fold_thresholds(lists, counts, rule, scored, distinct, level_ranks, level_values, start, stop, out):
     """Write the largest accepted score of each judged row for each level of its fold: (several, n, levels).
 
     `distinct` are the distinct scores, ascending, (several, n), filled up with +inf.
@@ -270,8 +271,8 @@ def fold_thresholds(lists, counts, bandwidth, scored, distinct, level_ranks, lev
     fold_of = np.empty(n, np.int64)
     for i in range(start, stop):
         fold, begin = lists.folds[i], lists.starts[i]
-        count = list_weights(lists, i, bandwidth, weights, fold_of)
-        reach = fold_weights(lists, i, fold, counts[fold], bandwidth, weights, fold_of, count, kept)
+        count = list_weights(lists, i, rule, weights, fold_of)
+        reach = fold_weights(lists, i, fold, counts[fold], rule, weights, fold_of, count, kept)
         total = mass(kept, reach)
         for s in range(several):
             for c in range(reach):

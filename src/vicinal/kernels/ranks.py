@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vicinal.kernels._jit import kernel
 from vicinal.kernels.distances import columns, name_rows, row_distances
+from vicinal.kernels.weights import EQUAL, log_weight_ratio
 
 UNITS = 4294967296.0
 """Ranks are multiples of 1 / UNITS = 2^-32."""
@@ -20,15 +21,6 @@ UNITS = 4294967296.0
 
 SAMPLE = 256
 """Distances looked at to guess a bound on the k-th smallest, before all are."""
-
-
-class Rule(NamedTuple):
-    """Who is a neighbor, and with which weight: every localizer reduces to these numbers."""
-
-    n_neighbors: int  # 0: everyone
-    radius2: float  # squared radius of a ball; negative: no ball
-    bandwidth: float  # weight exp(-distance / bandwidth); inf: equal weights
-    own_weight: float  # 1: the point itself is an atom above every value (the paper to the letter); else 0
 
 
 class Plugged(NamedTuple):
@@ -150,13 +142,13 @@ def neighborhood(distances, n, rule, who, weights, scratch):
     empty = count == 0 and rule.own_weight == 0.0
     if empty:
         count = collect(distances, n, np.inf, who)
-    if empty or rule.bandwidth == np.inf:
+    if empty or rule.shape == EQUAL:
         for c in range(count):
             weights[c] = 1.0
         return count, empty
     origin = 0.0 if rule.own_weight > 0.0 else np.sqrt(nearest_of(distances, who, count))
     for c in range(count):
-        weights[c] = np.exp(-(np.sqrt(distances[who[c]]) - origin) / rule.bandwidth)
+        weights[c] = np.exp(log_weight_ratio(rule, np.sqrt(distances[who[c]]), origin))
     return count, empty
 
 

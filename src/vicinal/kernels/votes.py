@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from vicinal.kernels._jit import kernel
 from vicinal.kernels.distances import row_distances
 from vicinal.kernels.ranks import neighborhood
+from vicinal.kernels.weights import log_weight_ratio
 
 
 class Votes(NamedTuple):
@@ -88,14 +89,14 @@ def tied_end(lists, i, k):
 
 
 @kernel
-def listed_votes(lists, labels, k, bandwidth, start, stop, counts, voted_labels, shares):
+def listed_votes(lists, labels, rule, start, stop, counts, voted_labels, shares):
     """Write the labels that each row's k nearest (and all tied with the k-th) vote for, and their shares."""
     for i in range(start, stop):
         begin = lists.starts[i]
-        end = tied_end(lists, i, k)
+        end = tied_end(lists, i, rule.n_neighbors)
         total, count = 0.0, 0
         for e in range(begin, end):
-            w = np.exp(-(np.sqrt(lists.squared[e]) - np.sqrt(lists.squared[begin])) / bandwidth)
+            w = np.exp(log_weight_ratio(rule, np.sqrt(lists.squared[e]), np.sqrt(lists.squared[begin])))
             label = labels[lists.who[e]]
             place = 0
             while place < count and voted_labels[i - start, place] != label:
@@ -152,14 +153,14 @@ def blended_likelihood(logits, labels, votes, temperature, weight, smoothing, st
 
 
 @kernel
-def listed_averages(lists, values, k, bandwidth, out):
+def listed_averages(lists, values, rule, out):
     """Write the weighted mean of the values of each row's k nearest and all tied with the k-th."""
     for i in range(out.shape[0]):
         begin = lists.starts[i]
-        end = tied_end(lists, i, k)
+        end = tied_end(lists, i, rule.n_neighbors)
         total, summed = 0.0, 0.0
         for e in range(begin, end):
-            w = np.exp(-(np.sqrt(lists.squared[e]) - np.sqrt(lists.squared[begin])) / bandwidth)
+            w = np.exp(log_weight_ratio(rule, np.sqrt(lists.squared[e]), np.sqrt(lists.squared[begin])))
             total += w
             summed += w * values[lists.who[e]]
         out[i] = summed / total

@@ -1,9 +1,38 @@
-"""Neighbor search: who is near, and how far."""
+"""Neighbors: who is near (searches), who counts and how much (localizers), and what is computed of them (engines)."""
 
-from vicinal.neighbors.approximate import FaissSearch
-from vicinal.neighbors.base import NeighborSearch
-from vicinal.neighbors.exact import ExactSearch
+from vicinal.neighbors import numba_engine as numba_engine  # which registers itself
+from vicinal.neighbors.exact_search import ExactSearch
+from vicinal.neighbors.faiss_search import FaissSearch
 from vicinal.neighbors.indexes import HNSW, IVF, LSH, Flat
+from vicinal.neighbors.localizers import (
+    Ball,
+    BoundLocalizer,
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Localizer,
+    Uniform,
+    WeightedNeighbors,
+)
 from vicinal.neighbors.reference import Reference
+from vicinal.neighbors.search import ExactNeighborSearch, NeighborSearch
 
-__all__ = ["HNSW", "IVF", "LSH", "ExactSearch", "FaissSearch", "Flat", "NeighborSearch", "Reference"]
+__all__ = [
+    "HNSW",
+    "IVF",
+    "LSH",
+    "Ball",
+    "BoundLocalizer",
+    "Cauchy",
+    "ExactNeighborSearch",
+    "ExactSearch",
+    "Exponential",
+    "FaissSearch",
+    "Flat",
+    "Gaussian",
+    "Localizer",
+    "NeighborSearch",
+    "Reference",
+    "Uniform",
+    "WeightedNeighbors",
+]

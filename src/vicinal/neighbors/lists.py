@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from vicinal._arrays import Ints
-from vicinal._rows import Readable
+from vicinal._util.arrays import Ints
+from vicinal._util.lazy_rows import Readable
 from vicinal.kernels.lists import Lists
-from vicinal.neighbors.base import NeighborSearch
-from vicinal.neighbors.exact import ExactSearch
+from vicinal.neighbors.engine import engine_of
+from vicinal.neighbors.exact_search import ExactSearch
 from vicinal.neighbors.reference import Reference
+from vicinal.neighbors.search import ExactNeighborSearch, NeighborSearch
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +39,10 @@ class NeighborLists:
         groups = np.zeros(n, np.int64) if folds is None else folds
         n_folds = 0 if folds is None else int(groups.max()) + 1
         reference = Reference.of(representations, np.arange(n))
-        how = ExactSearch() if search is None else search
-        return cls(how.lists(reference, groups, n_folds, most, least))
+        # Tuning rows are few: they are compared with all, whatever the search.
+        exact = search if isinstance(search, ExactNeighborSearch) else ExactSearch()
+        blocks = exact.distances(reference, reference.rows[:n])
+        return cls(engine_of(exact).nearest_lists(blocks, groups, n_folds, most, least))
 
     @property
     def n(self) -> int:
@@ -51,25 +52,3 @@ class NeighborLists:
     def typical_distance(self, k: int) -> float:
         """Return the median distance of a row to its k-th nearest other."""
         return float(np.median(np.sqrt(self.lists.squared[self.lists.starts[:-1] + k - 1])))
-
-
-Place: TypeAlias = tuple[int, int]
-
-
-def downhill(rows: int, columns: int, loss: Callable[[Place], float]) -> Place:
-    """Return a cell of a grid that no cell beside it beats, walking from its middle; each cell is asked once."""
-    known: dict[Place, float] = {}
-
-    def cost(place: Place) -> float:
-        if place not in known:
-            known[place] = loss(place)
-        return known[place]
-
-    here = (rows // 2, columns // 2)
-    while True:
-        beside = [(here[0] + step, here[1]) for step in (-1, 1)] + [(here[0], here[1] + step) for step in (-1, 1)]
-        beside = [(row, column) for row, column in beside if 0 <= row < rows and 0 <= column < columns]
-        best = min([here, *beside], key=cost)
-        if best == here:
-            return here
-        here = best

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from vicinal._arrays import Floats, Reals
+from vicinal._util.arrays import Floats, Reals
 
 TILE = 64
 """Reference rows are padded to a multiple of this."""

@@ -13,17 +13,21 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vicinal._arrays import Floats, Ints, Reals, check_finite
-from vicinal._memory import rows_within
-from vicinal._rows import Readable
-from vicinal._threads import over_chunks
+from vicinal._util.arrays import Floats, Ints, Reals, check_finite
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.memory import rows_within
+from vicinal._util.register import register
+from vicinal._util.threads import over_chunks
 from vicinal.errors import CorruptArtifact, InvalidValue
+from vicinal.kernels._jit import COMPILED, compile_formula
 from vicinal.kernels.distances import Panel, squared_norms
-from vicinal.kernels.ranks import Rule, listed_neighbors
+from vicinal.kernels.ranks import listed_neighbors
+from vicinal.kernels.weights import EXPONENTIAL, Rule, no_formula
 from vicinal.neighbors.products import QUERY_TILE, TILE, padded_queries, products, stable_products, zero_tiles
 
 FEW, FEW_TILE = 16, 4
@@ -39,14 +43,19 @@ DIRECT_WIDTH = 24
 """Representations up to this wide are compared directly: a product would not be faster."""
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Reference:
     """Rows that can be neighbors: (n padded to tiles, d) in float32 or float64, with their squared norms."""
 
     rows: Reals
-    norms: Floats
     n: int
     multiplied: bool  # distances come from products; otherwise from plain sums of squares
+
+    @cached_property
+    def norms(self) -> Floats:
+        """Squared norms of the rows; refuses rows so long that a distance would overflow."""
+        return _norms(self.rows)
 
     @classmethod
     def of(cls, representations: Readable, order: Ints) -> Reference:
@@ -58,7 +67,21 @@ class Reference:
         for start in range(0, len(order), step):
             some = order[start : start + step]
             padded[start : start + len(some)] = representations[some]
-        return cls(padded, _norms(padded), len(order), multiplied)
+        found = cls(padded, len(order), multiplied)
+        found.norms  # noqa: B018  refuses rows that are too long
+        return found
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what makes the rows again; norms and arithmetic are this machine's."""
+        return {"rows": self.rows, "n": self.n, "bits": self.bits}
+
+    @classmethod
+    def from_stored(cls, rows: NDArray[np.floating], n: int, bits: int) -> Reference:
+        """Return the rows that were stored; `CorruptArtifact` where they cannot be any."""
+        if not (n > 0 and rows.ndim == 2 and rows.shape[1] > 0):  # noqa: PLR2004
+            msg = "it must have at least one row with a column."
+            raise CorruptArtifact(msg)
+        return cls.restored(rows, n, bits)
 
     @property
     def bits(self) -> int:
@@ -81,12 +104,12 @@ class Reference:
         check_finite(rows, "rows")
         dtype, multiplied = arithmetic_for(np.dtype(f"<f{bits // 8}"), rows.shape[1])
         taken = rows.astype(dtype, copy=False)
-        return cls(taken, _norms(taken), n, multiplied)
+        return cls(taken, n, multiplied)
 
     @cached_property
     def arithmetic(self) -> str:
         """What this machine makes of distances and weights of fixed rows of this kind: equal words, equal bits."""
-        return _arithmetic(self.width, self.rows.dtype.str, self.multiplied) if self.width else ""
+        return _arithmetic(self.width, self.rows.dtype.str, self.multiplied) if self.width and COMPILED else ""
 
     @property
     def direct_arithmetic(self) -> str:
@@ -165,10 +188,11 @@ def _arithmetic(width: int, dtype: str, multiplied: bool) -> str:  # noqa: FBT00
     """Return a digest of the distances and weights of fixed rows, as the kernels compute them here."""
     # Rows from whole numbers, not from a generator: those may change between versions of numpy.
     rows = (np.arange(2 * TILE * width, dtype=np.int64) ** 2 % 1009 / 97 - 5).reshape(-1, width).astype(dtype)
-    reference = Reference(rows, _norms(rows), len(rows), multiplied)
+    reference = Reference(rows, len(rows), multiplied)
     panel = reference.panel(rows[:QUERY_TILE])
     digest = hashlib.sha256(f"{dtype} {multiplied}".encode())
-    for _, distances, weights, _ in nearest_first(panel, Rule(0, -1.0, math.sqrt(width), 0.0)):
+    rule = Rule(0, -1.0, EXPONENTIAL, math.sqrt(width), 0.0, compile_formula(no_formula))
+    for _, distances, weights, _ in nearest_first(panel, rule):
         digest.update(distances.tobytes() + weights.tobytes())
     return digest.hexdigest()[:16]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import seed_number, whole_number
-from vicinal._files import replacing, writable
+from vicinal._util.arrays import seed_number, whole_number
+from vicinal._util.files import replacing, writable
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.outputs import ModelOutputs
-from vicinal.predictor import IntervalPredictor, Predictor, SetPredictor
+from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
 from vicinal.reporting.explorer import Images, explored, landscape, shown_rows
 from vicinal.reporting.gather import Answers
 from vicinal.reporting.gather import page as gathered_page
@@ -28,10 +28,10 @@ FLAT = PCA()
 
 
 def report(
-    path: str | Path,
     predictor: SetPredictor | IntervalPredictor,
     outputs: ModelOutputs,
     targets: ArrayLike,
+    path: str | Path,
     *,
     tuning: TuningReport | None = None,
     inputs: ArrayLike | None = None,
@@ -57,11 +57,11 @@ def report(
     >>> near = vc.Exponential(n_neighbors=100, bandwidth=2.0)
     >>> predictor = vc.calibrate(data.outputs[:1000], data.labels[:1000], 0.9, localizer=near)
     >>> folder = Path(tempfile.mkdtemp())
-    >>> vc.report(folder / "report.html", predictor, data.outputs[3900:], data.labels[3900:], rows=20).name
+    >>> vc.report(predictor, data.outputs[3900:], data.labels[3900:], folder / "report.html", rows=20).name
     'report.html'
     """
     if not isinstance(path, (str, Path)):
-        msg = f"report needs a path first, then predictor, outputs and targets; got {type(path).__name__} first."
+        msg = f"report needs predictor, outputs, targets and a path, in this order; got {type(path).__name__} as path."
         raise Incompatible(msg)
     file = Path(path)
     writable(file)
@@ -97,7 +97,7 @@ def gathered(
     title: str | None = None,
     seed: int = 0,
 ) -> dict[str, object]:
-    """Return all that `report` shows, as numbers and words; `vicinal.plots.static` draws it with matplotlib."""
+    """Return all that `report` shows, as numbers and words; `reporting.plots.static` draws it with matplotlib."""
     _check(predictor, outputs, tuning, projection)
     rows, seed = whole_number("rows", rows, least=1), seed_number("seed", seed)
     pictures = Images(as_images(images, len(outputs), "images"), as_images(neighbor_images, None, "neighbor_images"))

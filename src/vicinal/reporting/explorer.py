@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Floats, Ints
+from vicinal._util.arrays import Floats, Ints
 from vicinal.calibration import Neighbors, PaperLiteral, SplitReference
+from vicinal.calibration.scored_rows import mapped_representations
+from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.outputs import ModelOutputs, as_classification, as_regression
-from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.probabilities import NeighborVotes
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
+from vicinal.probability_models import NeighborVotes
 from vicinal.regions import PredictionIntervals, PredictionSets
-from vicinal.remembered import Remembered
 from vicinal.reporting.gather import Answers, Json
 from vicinal.reporting.projections import Projection
 from vicinal.reporting.thumbnails import Thumbnails
-from vicinal.scales import NeighborScales
 from vicinal.scores import ScaledResidual
-from vicinal.scoring import mapped_representations
+from vicinal.scores.scales import NeighborScales
 
 LISTED_LABELS, LISTED_NEIGHBORS = 10, 10
 """Labels and neighbors that are listed for a row."""
@@ -56,7 +56,7 @@ def landscape(answers: Answers, shown: Ints, projection: Projection, seed: int) 
     if found is None:
         return None, None
     chosen = np.sort(np.random.default_rng([seed, 3]).permutation(len(found.thresholds))[:MAPPED])
-    tests = mapped_representations(answers.outputs[shown], predictor.representation)[:]
+    tests = mapped_representations(answers.outputs[shown], predictor.representation_map)[:]
     both = np.concatenate([found.representations[chosen], tests.astype(found.representations.dtype)])
     places = np.round(projection.of(both), 4)
     return {
@@ -136,8 +136,8 @@ def interval_rows(answers: Answers, shown: Ints) -> list[Json]:
     predictor, intervals = answers.predictor, answers.sets
     assert isinstance(predictor, IntervalPredictor)  # noqa: S101  asked for regressions only
     assert isinstance(intervals, PredictionIntervals)  # noqa: S101
-    some = predictor.nonconformity.prepared(as_regression(answers.outputs)[shown])
-    centers, truths = predictor.nonconformity.center(some), np.asarray(answers.targets, dtype=np.float64)[shown]
+    some = predictor.score.prepare(as_regression(answers.outputs)[shown])
+    centers, truths = predictor.score.center(some), np.asarray(answers.targets, dtype=np.float64)[shown]
     return [
         {
             "truth": f"{truth:.4g}",
@@ -182,7 +182,7 @@ def voters(predictor: SetPredictor | IntervalPredictor, one: ModelOutputs) -> Ne
     if model is None:
         nobody: Ints = np.empty(0, np.int64)
         return Neighbors(nobody, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
-    remembered: Remembered = model.remembered
+    remembered: FittedRows = model.fitted_rows
     who, distances, weights = remembered.nearest(one, type(model).__name__)
     targets = model.labels if isinstance(model, NeighborVotes) else model.residuals
     return Neighbors(who, distances, weights, np.full(len(who), np.nan), targets[who], everyone=False)
@@ -207,8 +207,8 @@ def neighbor_words(predictor: SetPredictor | IntervalPredictor) -> tuple[str, st
 def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | NeighborScales | None:
     """Return the part that asks neighbors, besides the localizer."""
     if isinstance(predictor, SetPredictor):
-        return predictor.probabilities if isinstance(predictor.probabilities, NeighborVotes) else None
-    score = predictor.nonconformity
+        return predictor.probability_model if isinstance(predictor.probability_model, NeighborVotes) else None
+    score = predictor.score
     return score.scale if isinstance(score, ScaledResidual) and isinstance(score.scale, NeighborScales) else None
 
 

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import vicinal
-from vicinal._arrays import Floats, Ints
-from vicinal.diagnostics import Diagnosis, Groups, Theory
-from vicinal.diagnostics.diagnosis import diagnosed, sizes_of
+from vicinal._util.arrays import Floats, Ints
+from vicinal.calibration.levels import Coverage, exact_coverage, order
 from vicinal.errors import TooFewRows
-from vicinal.metrics import Evaluation, evaluate
+from vicinal.evaluation import Diagnosis, Groups, Theory
+from vicinal.evaluation.diagnosis import diagnosed, sizes_of
+from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.outputs import ModelOutputs
-from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.quantiles import Coverage, exact_coverage, order
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.tuning import TuningReport
 from vicinal.tuning.report import localizer_words, map_words, probability_words, score_words
@@ -148,12 +148,12 @@ def settings(predictor: SetPredictor | IntervalPredictor) -> list[list[str]]:
     """Return the parts in words."""
     rows = [
         ["Method", repr(predictor.method)],
-        ["Score", score_words(predictor.nonconformity)],
+        ["Score", score_words(predictor.score)],
         ["Neighborhood", "none" if predictor.localizer is None else localizer_words(predictor.localizer)],
-        ["Representation", map_words(predictor.representation)],
+        ["Representation", map_words(predictor.representation_map)],
     ]
     if isinstance(predictor, SetPredictor):
-        rows.append(["Probabilities", probability_words(predictor.probabilities)])
+        rows.append(["Probabilities", probability_words(predictor.probability_model)])
     return rows
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 
 SLOT = re.compile(r"\{\{(\w+)\}\}")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicinal._arrays import Floats, Reals, positive, seed_number
-from vicinal.maps import PrincipalComponents
+from vicinal._util.arrays import Floats, Reals, positive, seed_number
+from vicinal.representations import PrincipalComponents
 
 
 class Projection(ABC):
@@ -38,7 +38,7 @@ class PCA(Projection):
         table = np.asarray(rows, dtype=np.float64)
         if table.shape[1] < 2:  # noqa: PLR2004
             table = np.column_stack([table, np.zeros(len(table))])
-        return np.asarray(PrincipalComponents(2).fit(table).of(table), dtype=np.float64)
+        return np.asarray(PrincipalComponents(2).fit(table).apply(table), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicinal._arrays import as_array, check_rows
-from vicinal._extras import needs
+from vicinal._util.arrays import as_array, check_rows
+from vicinal._util.extras import needs
 from vicinal.errors import InvalidValue, ShapeMismatch
 
 LARGEST = 96

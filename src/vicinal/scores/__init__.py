@@ -1,8 +1,12 @@
 """Nonconformity scores: how badly a label or a value fits what the model said; small is typical."""
 
-from vicinal.scores.base import ClassificationScore, RegressionScore, Score
-from vicinal.scores.classification import APS, LAC, RAPS, NeverEmpty
-from vicinal.scores.regression import CQR, AbsoluteResidual, ScaledResidual
+from vicinal.scores.aps import APS, RAPS
+from vicinal.scores.cqr import CQR
+from vicinal.scores.lac import LAC
+from vicinal.scores.never_empty import NeverEmpty
+from vicinal.scores.residuals import AbsoluteResidual, ScaledResidual
+from vicinal.scores.scales import NeighborScales, ScaleModel
+from vicinal.scores.score import ClassificationScore, RegressionScore, Score, SortedScore
 
 __all__ = [
     "APS",
@@ -11,8 +15,11 @@ __all__ = [
     "RAPS",
     "AbsoluteResidual",
     "ClassificationScore",
+    "NeighborScales",
     "NeverEmpty",
     "RegressionScore",
+    "ScaleModel",
     "ScaledResidual",
     "Score",
+    "SortedScore",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal._arrays import Floats
-from vicinal.hashing import hashed, hashed_values, id_words
+from vicinal._util.arrays import Floats
+from vicinal._util.hashing import hashed, hashed_values, id_words
 from vicinal.outputs import ClassificationOutputs
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 from vicinal._version import __version__
 from vicinal.service import schemas
 from vicinal.service.bodies import JSON, Asked, asked

@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeAlias, TypeVar
 import numpy as np
 
 from vicinal.outputs import ModelOutputs, stacked
-from vicinal.predictor import IntervalPredictor, SetPredictor
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.service.errors import Refused
 

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 from vicinal.errors import InvalidFile, VicinalError
 from vicinal.outputs import ModelOutputs, check_distinct_ids
 from vicinal.service.errors import Refused
 from vicinal.service.options import LONGEST_ID, NAMES, Options, read_options
-from vicinal.tables.base import Columns, Table
 from vicinal.tables.files import KNOWN, MAX_TEXT, STANDARD_INPUT
 from vicinal.tables.ipc import ArrowTable
 from vicinal.tables.npz import NpzTable
 from vicinal.tables.rows import TARGETS, recognized
+from vicinal.tables.table import Columns, Table
 
 with needs("pydantic", "serve"):
     from pydantic_core import from_json

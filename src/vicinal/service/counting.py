@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vicinal._extras import needs
-from vicinal.drift import Drift
+from vicinal._util.extras import needs
+from vicinal.evaluation.drift import Drift
 from vicinal.regions import PredictionSets
 from vicinal.service.batching import Regions
 
@@ -42,7 +42,7 @@ class Counts:
             self.sizes = histogram("set_size", "Labels in a set.", SIZES)
         else:
             self.sizes = histogram("interval_length", "Length of an interval.", LENGTHS)
-        self.remembered = gauge("answers_remembered", "Answers for which the truth may come.")
+        self.fitted_rows = gauge("answers_remembered", "Answers for which the truth may come.")
         self.unwritten = counter("journal_failures", "Records that the journal could not take.")
         self.truths = gauge("feedback_rows", "Rows whose truth is known.")
         self.refused = counter("feedback_refused", "Truths of rows that are unknown, or known already.", "why")
@@ -61,7 +61,7 @@ class Counts:
         sizes = regions.sizes if isinstance(regions, PredictionSets) else regions.lengths
         for size in sizes.tolist():
             self.sizes.observe(size)
-        self.remembered.set(remembered)
+        self.fitted_rows.set(remembered)
 
     def seen(self, drift: Drift) -> None:
         """Show coverage and drift."""

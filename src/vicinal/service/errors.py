@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from vicinal._words import as_options
-from vicinal.errors import VicinalError
-
-RENAMING = re.compile(r", or on the command line add --rename \S*\.")
-"""Advice that only the command line can follow."""
+from vicinal.errors import Option, VicinalError, Word
 
 
 class Refused(Exception):
@@ -22,5 +16,11 @@ class Refused(Exception):
 
 def refusal(error: VicinalError) -> Refused:
     """Return what the library refused as a request is refused: understood, but not acceptable."""
-    words = RENAMING.sub(".", " ".join(as_options(str(error)).split()))
-    return Refused(422, words)
+    return Refused(422, " ".join(error.render(put).split()))
+
+
+def put(word: Word) -> str:
+    """Return one piece of advice in the words of a request."""
+    if isinstance(word, Option):
+        return "send it under that name" if word.argument == "rename" else f"a model calibrated with {word.in_python()}"
+    return f"send {word.name}"

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from vicinal.calibration.fingerprints import row_marks
 from vicinal.datasets import load_cifar100_resnet18
-from vicinal.drift import DriftMonitor
 from vicinal.errors import Incompatible, VicinalError
-from vicinal.fingerprints import row_marks
+from vicinal.evaluation.drift import DriftMonitor
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
-from vicinal.predictor import SetPredictor
+from vicinal.predictor.predictors import SetPredictor
 from vicinal.service.batching import AnyPredictor
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import TARGETS, recognized

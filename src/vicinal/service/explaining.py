@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Floats
+from vicinal._util.arrays import Floats
 from vicinal.calibration import Neighbors
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, as_regression
-from vicinal.predicting.sinks import json_number
-from vicinal.predictor import SetPredictor
+from vicinal.predictor.predictors import SetPredictor
 from vicinal.regions import PredictionSets
 from vicinal.reporting.explorer import LISTED_LABELS, is_local, neighbor_words, target_word, voters
 from vicinal.service.batching import AnyPredictor
+from vicinal.tables.batch.sinks import json_number
 
 STEPS = 120
 """Points of a curve."""
@@ -48,7 +48,7 @@ def explained(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) ->
     if isinstance(regions, PredictionSets) and isinstance(predictor, SetPredictor):
         assert isinstance(one, ClassificationOutputs)  # noqa: S101  or there were no sets
         return {**found, **_set(predictor, one, regions)}
-    center = float(predictor.nonconformity.center(predictor.nonconformity.prepared(as_regression(one)))[0])  # type: ignore[union-attr]
+    center = float(predictor.score.center(predictor.score.prepare(as_regression(one)))[0])  # type: ignore[union-attr]
     ends = {"lower": regions.lower[0], "upper": regions.upper[0], "length": regions.lengths[0]}  # type: ignore[union-attr]
     return {**found, "prediction": center, **{name: json_number(float(value)) for name, value in ends.items()}}
 

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._files import replacing, writable, writing
+from vicinal._util.files import replacing, writable, writing
+from vicinal._util.text import one_line
 from vicinal.errors import CannotWrite, CorruptArtifact
-from vicinal.tables.files import one_line
 
 FRAME = struct.Struct("<4sIQI")  # mark, length of the words, length of all, checksum of all
 CHECK = struct.Struct("<I")  # of what stands before it

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Bools, Floats
-from vicinal.drift import Drift, DriftMonitor
+from vicinal._util.arrays import Bools, Floats
+from vicinal.calibration.fingerprints import row_marks
 from vicinal.errors import CannotWrite, CorruptArtifact, UnsupportedArtifact
-from vicinal.fingerprints import row_marks
+from vicinal.evaluation.drift import Drift, DriftMonitor
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
 from vicinal.regions import PredictionSets
 from vicinal.service.batching import AnyPredictor, Regions

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vicinal.quantiles import Coverage, exact_coverage, read_coverage
+from vicinal.calibration.levels import Coverage, exact_coverage, read_coverage
 from vicinal.service.errors import Refused
 
 LONGEST_ID = 200

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.predicting.answers import Answers
-from vicinal.predicting.columns import named
-from vicinal.predicting.sinks import Npz, as_arrow, plain
 from vicinal.regions import PredictionSets
 from vicinal.service.batching import Regions
 from vicinal.service.bodies import ARROW, JSON, NPZ
 from vicinal.service.errors import Refused
+from vicinal.tables.batch.answers import Answers
+from vicinal.tables.batch.columns import named
+from vicinal.tables.batch.sinks import Npz, as_arrow, plain
 
 
 def answers_of(ids: list[str], regions: Regions) -> Answers:

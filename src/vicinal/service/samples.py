@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vicinal._arrays import Floats
+from vicinal._util.arrays import Floats
 from vicinal.errors import VicinalError
-from vicinal.maps import Affine, Chained, Identity, RepresentationMap, Rounded, UnitLength
+from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.outputs import ModelOutputs
-from vicinal.predictor import SetPredictor
-from vicinal.remembered import Remembered
+from vicinal.predictor.predictors import SetPredictor
 from vicinal.reporting.explorer import voting
+from vicinal.representations import RepresentationMap
 from vicinal.service.batching import AnyPredictor
 
 
@@ -43,22 +43,16 @@ def _candidates(predictor: AnyPredictor, near: Floats | None) -> Iterator[ModelO
 def input_width(predictor: AnyPredictor) -> int | None:
     """Return how many columns representations must have, 0 where none are read; None where a map hides it."""
     if predictor.calibration.width:
-        return _before(predictor.representation, predictor.calibration.width)
+        return _before(predictor.representation_map, predictor.calibration.width)
     if not predictor.scores_read_representations:
         return 0
     model = voting(predictor)
     if model is None:
         return None
-    remembered: Remembered = model.remembered
-    return _before(remembered.representation, remembered.reference.width)
+    remembered: FittedRows = model.fitted_rows
+    return _before(remembered.representation_map, remembered.reference.width)
 
 
-def _before(mapping: RepresentationMap | None, width: int | None) -> int | None:
+def _before(mapping: RepresentationMap | None, width: int) -> int | None:
     """Return how many columns a map reads that makes so many."""
-    if isinstance(mapping, Chained):
-        for part in reversed(mapping.parts):
-            width = _before(part, width)
-        return width
-    if isinstance(mapping, Affine):
-        return len(mapping.shift)
-    return width if mapping is None or isinstance(mapping, (Identity, UnitLength, Rounded)) else None
+    return width if mapping is None else mapping.input_width(width)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.outputs import ModelOutputs
-from vicinal.predictor import SetPredictor
+from vicinal.predictor.predictors import SetPredictor
 from vicinal.service.batching import AnyPredictor
 from vicinal.service.bodies import ARROW, ARROW_FILE, JSON, NPZ
 from vicinal.service.examples import as_body

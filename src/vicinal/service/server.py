@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 from vicinal.errors import InvalidValue
 from vicinal.service.app import create_app
 from vicinal.service.logs import log

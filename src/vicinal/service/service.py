@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Bools, Floats, Ints, as_labels, as_targets
+from vicinal._util.arrays import Bools, Floats, Ints, as_labels, as_targets
 from vicinal._version import __version__
-from vicinal.codec.artifact import ArtifactInfo
-from vicinal.drift import Drift
+from vicinal.calibration.levels import Coverage, exact_coverage
 from vicinal.errors import CannotWrite, VicinalError
+from vicinal.evaluation.drift import Drift
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
-from vicinal.predictor import SetPredictor
-from vicinal.quantiles import Coverage, exact_coverage
+from vicinal.persistence.artifact import ArtifactInfo
+from vicinal.predictor.predictors import SetPredictor
 from vicinal.service.batching import TOGETHER, AnyPredictor, Batcher
 from vicinal.service.bodies import Asked, Limits, check_keys, column, parsed_json
 from vicinal.service.counting import Counts

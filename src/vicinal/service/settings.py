@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from vicinal._arrays import positive, whole_number
-from vicinal._memory import megabytes
-from vicinal.client import TOKEN
+from vicinal._util.arrays import positive, whole_number
+from vicinal._util.memory import megabytes
 from vicinal.errors import InvalidValue
+from vicinal.service.client import TOKEN
 
 SHORTEST_TOKEN = 16
 LAST_PORT = 65535

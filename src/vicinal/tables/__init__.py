@@ -1,6 +1,6 @@
 """Files of rows: named columns, read in order, a chunk at a time; one file for each format."""
 
-from vicinal.tables.base import Columns, Table
 from vicinal.tables.opening import open_table
+from vicinal.tables.table import Columns, Table
 
 __all__ = ["Columns", "Table", "open_table"]

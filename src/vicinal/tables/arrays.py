@@ -13,8 +13,9 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from vicinal._util.text import one_line
 from vicinal.errors import InvalidFile
-from vicinal.tables.files import KNOWN, MAX_TEXT, check_characters, one_line
+from vicinal.tables.files import KNOWN, MAX_TEXT, check_characters
 
 BLOCK = 1 << 20
 """Bytes read at once, so that no reader underneath holds more."""

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vicinal._util.text import one_line
 from vicinal.errors import InvalidFile
-from vicinal.tables.base import Table
-from vicinal.tables.files import as_texts, one_line
+from vicinal.tables.files import as_texts
+from vicinal.tables.table import Table
 
 PART = re.compile(r"(.+)_(0|[1-9][0-9]{0,5})")
 

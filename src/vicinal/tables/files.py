@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal.errors import InvalidFile, InvalidLevel
-from vicinal.tables.base import Columns, Table
+from vicinal._util.text import one_line, shown
+from vicinal.errors import InvalidArgument, InvalidFile
+from vicinal.tables.table import Columns, Table
 
 MAX_TEXT = 1_000
 """Characters of a text; a numpy column of text gives each row the room of the longest."""
@@ -34,47 +33,6 @@ EXPECTED = (
     "a .npz, .parquet, .arrow or .jsonl file, a folder of .parquet files, - for JSON lines from standard input, or "
     "name=file.npy for each column"
 )
-
-
-def shown(path: str | PathLike[str]) -> str:
-    """Return a path as it is put in a message: on one line, whatever it holds."""
-    text = str(path)
-    return text if text.isprintable() else repr(text)
-
-
-def printable(text: str) -> str:
-    """Return a text without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
-def one_line(error: object) -> str:
-    """Return what an error or another thing says of itself, on one line and not too long."""
-    text = printable(" ".join(str(error).split()) or type(error).__name__)
-    return text if len(text) <= 300 else f"{text[:300]}..."  # noqa: PLR2004
-
-
-def strict_json(text: str) -> Any:
-    """Parse JSON as it is meant: it has no NaN and no infinities, and a name twice in an object would hide a value.
-
-    Examples
-    --------
-    >>> strict_json('{"a": [1, 2.5]}')
-    {'a': [1, 2.5]}
-    """
-    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
-
-
-def _no_constant(text: str) -> NoReturn:
-    msg = f"JSON has no {text}"
-    raise ValueError(msg)
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        msg = "a name comes twice in one object"
-        raise ValueError(msg)
-    return found
 
 
 def listed(names: Sequence[str]) -> str:
@@ -135,11 +93,11 @@ def file_identity(path: Path) -> dict[str, Any]:
 def check_request(table: Table, columns: Sequence[str], rows: int, start: int) -> None:
     """Refuse columns that are not there, and rows that cannot be."""
     if rows < 1:
-        raise InvalidLevel("rows", rows, "a whole number, 1 or more")
+        raise InvalidArgument("rows", rows, "a whole number, 1 or more")
     if start < 0:
-        raise InvalidLevel("start", start, "a whole number, 0 or more")
+        raise InvalidArgument("start", start, "a whole number, 0 or more")
     if not columns or len(set(columns)) != len(columns):
-        raise InvalidLevel("columns", columns, "one name or more, each once")
+        raise InvalidArgument("columns", columns, "one name or more, each once")
     missing = [name for name in columns if name not in table.columns]
     if missing:
         msg = f"{table.name} has no column {missing[0]!r}; its columns are: {listed(table.columns)}."

@@ -14,11 +14,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
+from vicinal._util.text import one_line, shown
 from vicinal.errors import InvalidFile
 from vicinal.tables.arrow import ArrowColumns, wide_columns
-from vicinal.tables.base import Columns
-from vicinal.tables.files import check_file, check_request, file_identity, one_line, reading, rebatched, shown
+from vicinal.tables.files import check_file, check_request, file_identity, reading, rebatched
+from vicinal.tables.table import Columns
 
 MAGIC = b"ARROW1"
 CONTINUATION = 0xFFFFFFFF

@@ -15,20 +15,10 @@ from typing import IO, Any, NoReturn, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vicinal._util.text import one_line, shown, strict_json
 from vicinal.errors import InvalidFile
-from vicinal.tables.base import Columns, Table
-from vicinal.tables.files import (
-    STANDARD_INPUT,
-    as_texts,
-    check_file,
-    check_request,
-    file_identity,
-    listed,
-    one_line,
-    reading,
-    shown,
-    strict_json,
-)
+from vicinal.tables.files import STANDARD_INPUT, as_texts, check_file, check_request, file_identity, listed, reading
+from vicinal.tables.table import Columns, Table
 
 MAX_LINE = 16 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

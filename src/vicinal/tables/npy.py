@@ -13,6 +13,7 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vicinal._util.text import shown
 from vicinal.tables.arrays import (
     Header,
     check_column,
@@ -25,8 +26,8 @@ from vicinal.tables.arrays import (
     take,
     take_names,
 )
-from vicinal.tables.base import Columns, Table
-from vicinal.tables.files import check_file, check_request, common_rows, equal_rows, file_identity, reading, shown
+from vicinal.tables.files import check_file, check_request, common_rows, equal_rows, file_identity, reading
+from vicinal.tables.table import Columns, Table
 
 LARGE = 2**26
 """Bytes from which a column is mapped into memory instead of read."""

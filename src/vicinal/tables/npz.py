@@ -16,6 +16,7 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vicinal._util.text import one_line, shown
 from vicinal.errors import InvalidFile
 from vicinal.tables.arrays import (
     BLOCK,
@@ -29,7 +30,6 @@ from vicinal.tables.arrays import (
     take,
     take_names,
 )
-from vicinal.tables.base import Columns, Table
 from vicinal.tables.files import (
     check_expansion,
     check_file,
@@ -37,10 +37,9 @@ from vicinal.tables.files import (
     common_rows,
     equal_rows,
     file_identity,
-    one_line,
     reading,
-    shown,
 )
+from vicinal.tables.table import Columns, Table
 
 MAX_MEMBERS = 1_000
 MAX_DIRECTORY = 1 << 20

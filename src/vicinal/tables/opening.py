@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from vicinal._util.text import shown
 from vicinal.errors import InvalidFile
-from vicinal.tables.base import Table
-from vicinal.tables.files import EXPECTED, KNOWN, STANDARD_INPUT, check_file, reading, shown
+from vicinal.tables.files import EXPECTED, KNOWN, STANDARD_INPUT, check_file, reading
+from vicinal.tables.table import Table
 
 NAMED = (*KNOWN, "class_names")
 """Names of .npy files that say what they hold."""

@@ -11,10 +11,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+from vicinal._util.text import shown
 from vicinal.errors import InvalidFile
-from vicinal.tables.base import Columns, Table
-from vicinal.tables.files import check_request, listed, reading, rebatched, shown
+from vicinal.tables.files import check_request, listed, reading, rebatched
 from vicinal.tables.parquet import ParquetTable
+from vicinal.tables.table import Columns, Table
 
 SUFFIXES = (".parquet", ".pq")
 HIDDEN = ("_", ".")

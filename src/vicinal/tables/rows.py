@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from vicinal._rows import renumbered
-from vicinal.errors import InvalidFile, InvalidLevel, TooLittleMemory, VicinalError
+from vicinal.errors import InvalidArgument, InvalidFile, Option, TooLittleMemory, VicinalError
 from vicinal.outputs import ModelOutputs
-from vicinal.tables.base import Columns, Table
 from vicinal.tables.files import KNOWN, STANDARD_INPUT, listed
+from vicinal.tables.table import Columns, Table
 
 OUTPUTS = {
     "logits": ("logits",),
@@ -105,12 +104,11 @@ class Rows:
         """Say where in the table something was refused."""
         try:
             yield
-        except (TooLittleMemory, InvalidLevel):  # of the call, not of the rows
+        except (TooLittleMemory, InvalidArgument):  # of the call, not of the rows
             raise
         except VicinalError as error:
-            said = renumbered(error, lambda row: row + first)
-            msg = f"{self.table.name}: {said}"
-            raise InvalidFile(msg) from error
+            placed = error.with_row(lambda row: row + first)
+            raise InvalidFile(f"{self.table.name}: {placed.message}", **placed.facts) from error
 
     def _outputs(self, chunk: Columns) -> ModelOutputs:
         found: dict[str, Any] = {meaning: chunk[name] for meaning, name in self.columns.items()}
@@ -140,12 +138,10 @@ def recognized(
     kinds = [kind for kind, columns in OUTPUTS.items() if all(name in called for name in columns)]
     if len(kinds) != 1:
         expected = "one of logits, probabilities, predictions, or lower and upper"
-        msg = f"{table.name} must have {expected}; {_has(table, kinds, ('logits', 'probabilities', 'predictions'))}"
-        raise InvalidFile(msg)
+        raise _lacking(table, expected, kinds, ("logits", "probabilities", "predictions"))
     targets = [name for name in TARGETS if name in called]
     if truth and len(targets) != 1:
-        msg = f"{table.name} must have labels or targets, the truth of each row; {_has(table, targets, TARGETS)}"
-        raise InvalidFile(msg)
+        raise _lacking(table, "labels or targets, the truth of each row", targets, TARGETS)
     meanings = (*OUTPUTS[kinds[0]], *(name for name in COMPANIONS.get(kinds[0], CLASSIFIED) if name in called))
     return Rows(
         table,
@@ -170,15 +166,17 @@ def _called(table: Table, names: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _has(table: Table, kinds: Sequence[str], wanted: Sequence[str]) -> str:
-    """Say what a table has instead, and what may have been meant."""
+def _lacking(table: Table, expected: str, kinds: Sequence[str], wanted: Sequence[str]) -> InvalidFile:
+    """Say what a table lacks, what it has instead, and what may have been meant."""
+    lacks = f"{table.name} must have {expected}; "
     if len(kinds) > 1:
-        return f"it has {' and '.join(kinds)}. Leave out all but one."
+        return InvalidFile(lacks + f"it has {' and '.join(kinds)}. Leave out all but one.")
+    lacks += f"it has {listed(table.columns)}. "
     parts = [name for name in wanted if any(column.startswith(f"{name}_") for column in table.columns)]
     if parts:
-        return f"it has {listed(table.columns)}. Number the columns of one array: {parts[0]}_0, {parts[0]}_1, ..."
+        return InvalidFile(lacks + f"Number the columns of one array: {parts[0]}_0, {parts[0]}_1, ...")
     free = [column for column in table.columns if column not in KNOWN]
     near = next(
         ((name, close[0]) for name in wanted if (close := get_close_matches(name, free, 1))), (wanted[0], "COLUMN")
     )
-    return f"it has {listed(table.columns)}. Rename a column, or on the command line add --rename {'='.join(near)}."
+    return InvalidFile(lacks + "Rename a column, or {rename}.", rename=Option("rename", "=".join(near)))

@@ -1,6 +1,6 @@
 """From a trained network to prediction sets: collect its outputs, search on its device, wrap it."""
 
-from vicinal._extras import needs
+from vicinal._util.extras import needs
 
 with needs("torch", "torch"):
     import torch as _torch  # noqa: F401  said here, once, with the extra to install

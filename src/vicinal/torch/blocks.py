@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vicinal.kernels.ranks import Rule
+from vicinal.kernels.weights import Rule
 
 T = TypeVar("T")
 
@@ -34,14 +34,9 @@ class TooManyTied(Exception):
     """More neighbors are tied at the k-th distance than were listed."""
 
 
-def neighbors_apart(rule: Rule) -> int:
-    """Return how many of its k neighbors a query has apart from itself; 0 is everyone."""
-    return rule.n_neighbors - (1 if rule.own_weight > 0.0 else 0)
-
-
 def is_listed(rule: Rule, n_rows: int) -> bool:
     """Return whether neighbors are few enough to be listed."""
-    k = neighbors_apart(rule)
+    k = rule.n_neighbors
     return rule.radius2 < 0.0 and k > 0 and 2 * (k + TIES) < n_rows
 
 
@@ -55,15 +50,20 @@ class Cost:
     @classmethod
     def of(cls, rule: Rule, n_rows: int) -> Cost:
         """Return what neighbors under a rule take."""
-        few = LISTED_BYTES * (neighbors_apart(rule) + TIES) + DISTANCE_BYTES * n_rows
+        few = LISTED_BYTES * (rule.n_neighbors + TIES) + DISTANCE_BYTES * n_rows
         many = (COLUMN_BYTES + DISTANCE_BYTES) * n_rows
         return cls(few if is_listed(rule, n_rows) else many, many)
 
     @classmethod
     def of_joining(cls, rule: Rule, n_rows: int) -> Cost:
         """Return what neighbors take, and the rows that change when a query joins."""
-        few = CHANGED_BYTES * neighbors_apart(rule) if is_listed(rule, n_rows) else CHANGED_BYTES * n_rows
+        few = CHANGED_BYTES * rule.n_neighbors if is_listed(rule, n_rows) else CHANGED_BYTES * n_rows
         return cls.of(rule, n_rows) + cls(few, CHANGED_BYTES * n_rows)
+
+    @staticmethod
+    def of_joining_listed(n_rows: int) -> int:
+        """Return what a query takes that has few neighbors: its distances, and a tenth of the rows that change."""
+        return DISTANCE_BYTES * n_rows + (CHANGED_BYTES + LISTED_BYTES) * (n_rows // 10 + TIES)
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.listed + other.listed, self.columns + other.columns)

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vicinal._arrays import PROPER
-from vicinal._progress import bar
-from vicinal.errors import Incompatible, InvalidLevel, InvalidValue, ShapeMismatch, TooFewRows
+from vicinal._util.arrays import PROPER
+from vicinal._util.progress import bar
+from vicinal.errors import Incompatible, InvalidArgument, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.outputs import (
     ClassificationOutputs,
     ModelOutputs,
@@ -104,7 +104,7 @@ def collect(
     """
     model = plain(model)
     if kind not in (ClassificationOutputs, RegressionOutputs):
-        raise InvalidLevel("kind", kind, "ClassificationOutputs or RegressionOutputs")
+        raise InvalidArgument("kind", kind, "ClassificationOutputs or RegressionOutputs")
     source = Representations(model, layer)
     place = _place(model, device)
     half = _half(dtype, place)
@@ -291,7 +291,7 @@ def _place(model: nn.Module, device: str | torch.device | None) -> torch.device:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError, TypeError) as error:
         expected = "a device that this torch can use, such as 'cpu' or 'cuda'"
-        raise InvalidLevel("device", str(device), expected) from error
+        raise InvalidArgument("device", str(device), expected) from error
 
 
 def _half(dtype: torch.dtype | None, place: torch.device) -> torch.dtype | None:
@@ -299,9 +299,9 @@ def _half(dtype: torch.dtype | None, place: torch.device) -> torch.dtype | None:
     if dtype in (None, torch.float32):
         return None
     if dtype not in AUTOCAST:
-        raise InvalidLevel("dtype", dtype, "torch.float16, torch.bfloat16, torch.float32 or None")
+        raise InvalidArgument("dtype", dtype, "torch.float16, torch.bfloat16, torch.float32 or None")
     if dtype == torch.float16 and place.type == "cpu":
-        raise InvalidLevel("dtype", dtype, "torch.bfloat16, or None, on a CPU: it has no float16 arithmetic")
+        raise InvalidArgument("dtype", dtype, "torch.bfloat16, or None, on a CPU: it has no float16 arithmetic")
     return dtype
 
 

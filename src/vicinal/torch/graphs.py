@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from vicinal._extras import needs
-from vicinal._files import replacing
+from vicinal._util.extras import needs
+from vicinal._util.files import replacing
 from vicinal.errors import Incompatible, ModelFailed, VicinalError
 
 OUTPUTS = ["mask", "sizes", "thresholds", "logits"]

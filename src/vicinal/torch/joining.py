@@ -13,10 +13,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from vicinal.kernels.ranks import Rule
+from vicinal.kernels.weights import EQUAL, Rule
 from vicinal.torch.distances import Distances
 from vicinal.torch.neighborhoods import Near, limits, neighborhood
 from vicinal.torch.ranks import pair_keys, rank_units
+from vicinal.torch.weights import log_weight_ratio
 
 MOST_PAIRS = 2**24
 """Changed rows of a block of queries that are held at a time; a block with more is cut."""
@@ -119,12 +120,13 @@ def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> Change
         stays = ~(Distances(squared, distances.slack).nearer(joined.reach2[row]) & full[row])
         below, above = below + joined.shell_below[row] * stays, above + joined.shell_above[row] * stays
     weight = torch.ones_like(below)
-    if rule.bandwidth < math.inf:
-        ahead = joined.nearest[row] - squared.double().sqrt()
-        relative = torch.exp(-ahead.abs() / rule.bandwidth)
+    if rule.shape != EQUAL:
+        nearest, distance = joined.nearest[row], squared.double().sqrt()
+        low, high = torch.minimum(nearest, distance), torch.maximum(nearest, distance)
+        relative = torch.exp(log_weight_ratio(rule, high, low))
         # Weights are relative to the nearest neighbor: where that is the new point, all others shrink.
-        shrink = torch.where(ahead > 0.0, relative, 1.0)
-        weight = torch.where(ahead > 0.0, 1.0, relative)
+        first = distance < nearest
+        shrink, weight = torch.where(first, relative, 1.0), torch.where(first, 1.0, relative)
         below, above = below * shrink, above * shrink
     more, codes = below + weight, joined.codes[row]
     if_below = pair_keys(rank_units(more, more + above), codes)

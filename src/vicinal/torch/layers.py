@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from vicinal.errors import Incompatible, ShapeMismatch
-from vicinal.torch.maps import at_least_single
+from vicinal.torch.tensor_parts import at_least_single
 
 Layer: TypeAlias = str | nn.Module | Callable[..., Any] | None
 """A layer's name, the layer itself, a function of the inputs, or None: no representations."""

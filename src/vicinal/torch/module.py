@@ -2,41 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from functools import partial
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from weakref import finalize
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vicinal._arrays import PROPER, positive
-from vicinal.calibration.promises import Guarantee, tied_rows
+from vicinal._util.arrays import PROPER, positive
+from vicinal._util.text import one_line, strict_json
+from vicinal.calibration.guarantees import Guarantee
+from vicinal.calibration.levels import Coverage, exact_coverage
 from vicinal.errors import (
     CorruptArtifact,
     Incompatible,
-    InvalidLevel,
+    InvalidArgument,
     InvalidValue,
     ShapeMismatch,
     UnsupportedArtifact,
+    VicinalError,
 )
-from vicinal.quantiles import Coverage, exact_coverage, read_coverage, written_coverage
+from vicinal.persistence.artifact import read_header, write_header
+from vicinal.persistence.load import make_predictor
+from vicinal.persistence.parts import Writer
+from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionSets
 from vicinal.torch.batches import inputs_of
 from vicinal.torch.blocks import MEGABYTES, over_blocks
-from vicinal.torch.conformal import PARTS, Conformal
-from vicinal.torch.facts import Facts
+from vicinal.torch.conformal import Conformal
 from vicinal.torch.graphs import write_onnx
 from vicinal.torch.layers import Layer, Representations, layer_name, plain
-from vicinal.torch.parts import from_text, restored, to_text
 from vicinal.torch.running import check_normalized, evaluating, first_weight, ran
+from vicinal.torch.tensor_parts import Precision, TensorModule, as_tensor
 from vicinal.torch.uniforms import hashed, row_id_words
 
-if TYPE_CHECKING:
-    from vicinal.predictor import SetPredictor
+FORMAT = 1
+"""The format of the settings in a state dict; parts and arrays are those of a saved predictor."""
+
+DTYPES = {None: None, "float32": torch.float32, "float64": torch.float64}
+"""Types in which distances may be taken, by the names that settings give them; None: that of the calibration rows."""
+
+
+class Options(NamedTuple):
+    """How a module runs: what is not part of a predictor."""
+
+    normalized: bool
+    dtype: str | None
+    tf32: bool
+
+
+class Stored(TensorModule):
+    """The arrays of a predictor, as a state dict holds them; what is computed with follows from them."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__()
+        self.names = list(arrays)
+        for number, array in enumerate(arrays.values()):
+            self.register_buffer(f"array{number}", as_tensor(array))
 
 
 class ConformalSets(NamedTuple):
@@ -71,9 +97,11 @@ class ConformalModule(nn.Module):
     """
 
     settings: Tensor
+    stored: Stored
     conformal: Conformal
     _source: Representations
     _layer: tuple[Layer]  # not an attribute of its own: a layer would become a child
+    _predictor: SetPredictor | None
 
     def __init__(
         self,
@@ -89,20 +117,18 @@ class ConformalModule(nn.Module):
         super().__init__()
         network = plain(model)
         if dtype not in (None, torch.float32, torch.float64):
-            raise InvalidLevel("dtype", dtype, "torch.float32, torch.float64, or None for the type of the rows")
+            raise InvalidArgument("dtype", dtype, "torch.float32, torch.float64, or None for the type of the rows")
         self.megabytes = positive("megabytes", megabytes)
         named = layer_name(network, layer) if isinstance(layer, nn.Module) else None
         self._layer = (layer if named is None else named,)
         self._untap: Callable[[], object] = int
-        conformal = None
-        if predictor is not None:
-            conformal = _translated(predictor, normalized=normalized, dtype=dtype, tf32=tf32)
-            _check_layer(network, self.layer, conformal)
+        self._predictor = None
+        self._options = Options(normalized, None if dtype is None else str(dtype).removeprefix("torch."), tf32)
         self.model = network
         self.register_buffer("settings", torch.zeros(0, dtype=torch.uint8))
         self.eval()
-        if predictor is not None and conformal is not None:
-            self._hold(conformal, Facts.of(predictor))
+        if predictor is not None:
+            self._hold(_checked_predictor(predictor))
 
     @property
     def layer(self) -> Layer:
@@ -117,19 +143,17 @@ class ConformalModule(nn.Module):
     @property
     def coverage(self) -> Coverage:
         """The coverage that was asked for."""
-        return read_coverage(self._facts.coverage)
+        return self._known().coverage
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised, in numbers and, as `str`, in words."""
-        scores = self._held().thresholds.ranked_scores.cpu().numpy()
-        found = self._facts.promise.guarantee(self.coverage, len(scores), tied_rows(scores))
-        return replace(found, words=f"{found.words} {self._facts.remark}".strip())
+        return self._known().guarantee
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
         """The names of the classes, where they were given."""
-        return self._facts.class_names
+        return self._known().class_names
 
     def forward(
         self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
@@ -170,14 +194,9 @@ class ConformalModule(nn.Module):
 
     def at(self, coverage: Coverage) -> ConformalModule:
         """Return a module for another coverage; it shares the network."""
-        conformal, facts = self._held(), self._facts
-        described = conformal.described()
-        ranked = len(conformal.thresholds.ranked_scores)
-        described["parts"]["thresholds"]["numbers"] = {"order": facts.promise.order(coverage, ranked)}
-        again = restored(described, conformal.state_dict(), "", PARTS)
-        assert isinstance(again, Conformal)  # noqa: S101  a description of one
         found = ConformalModule(self.model, layer=self.layer, megabytes=self.megabytes)
-        found._hold(again, replace(facts, coverage=written_coverage(coverage)))
+        found._options = self._options
+        found._hold(self._known().at(coverage))
         return found
 
     def to_onnx(self, path: str | Path, batch: Tensor) -> Path:
@@ -191,15 +210,14 @@ class ConformalModule(nn.Module):
         """Return layer and coverage."""
         return f"layer={self.layer!r}, " + (f"coverage={self.coverage}" if len(self.settings) else "no calibration")
 
-    @property
-    def _facts(self) -> Facts:
-        self._held()
-        return Facts.read(from_text(self.settings))
-
-    def _held(self) -> Conformal:
-        if "conformal" not in self._modules:
+    def _known(self) -> SetPredictor:
+        if self._predictor is None:
             msg = "this module has no calibration yet: give it a predictor, or call load_state_dict first."
             raise Incompatible(msg)
+        return self._predictor
+
+    def _held(self) -> Conformal:
+        self._known()
         return self.conformal
 
     def _ran(self, batch: Any) -> tuple[Tensor, Tensor | None]:
@@ -210,24 +228,31 @@ class ConformalModule(nn.Module):
         with evaluating(self.model, self._source.apart):
             return ran(self.model, inputs_of(batch, self.model), self._source)
 
-    def _hold(self, conformal: Conformal, facts: Facts) -> None:
-        """Take the parts, write down what they are, and tap the layer."""
+    def _hold(self, predictor: SetPredictor) -> None:
+        """Take a predictor: its parts on tensors, what a state dict stores of it, and the tap on the layer."""
+        options = self._options
+        precision = Precision(DTYPES[options.dtype], tf32=options.tf32)
+        conformal = Conformal(predictor, precision, normalized=options.normalized)
+        _check_layer(self.model, self.layer, conformal)
+        writer = Writer()
+        header = write_header(predictor.document(), writer)
+        stored = Stored({name: column.array for name, column in writer.columns.items()})
+        # A function cannot be stored: that there was one is said, so that it is asked for again.
+        function = callable(self.layer) and conformal.reads_representations
+        layer = self.layer if isinstance(self.layer, str) else None
+        text = {"format": FORMAT, "header": header, "arrays": stored.names, "layer": layer, "function": function}
         weight = first_weight(self.model)
         # A network without weights yet is given them, and a device with them, later.
-        moved = weight is not None and weight.device.type != "meta"
-        self.conformal = conformal.to(weight.device) if weight is not None and moved else conformal
-        self.conformal.eval()
-        # A function cannot be kept: that there was one is said, so that it is asked for again.
-        function = callable(self.layer) and bool(conformal.widths)
-        named = {"layer": self.layer if isinstance(self.layer, str) else None, "function": function}
-        described = {**asdict(facts), **named, "conformal": conformal.described()}
-        self.settings = to_text(described).to(self.conformal.output_keys.device)
+        home = weight.device if weight is not None and weight.device.type != "meta" else torch.device("cpu")
+        self._predictor, self.conformal, self.stored = predictor, conformal.to(home), stored.to(home)
+        self.settings = _to_bytes({**text, **options._asdict()}).to(home)
+        self.eval()
         self._tap()
 
     def _tap(self) -> None:
         """Put a tap on the layer; it stays, since a hook that comes and goes cannot be compiled."""
         self._untap()
-        self._source = Representations(self.model, self.layer if self.conformal.widths else None)
+        self._source = Representations(self.model, self.layer if self.conformal.reads_representations else None)
         if self._source.apart is not None:
             self._source.apart.eval()
         self._untap = finalize(self, self._source.attach())
@@ -246,27 +271,21 @@ class ConformalModule(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
         """Make the parts that the state describes, so that torch finds room for every array."""
         settings = state_dict.get(f"{prefix}settings")
-        if settings is None and "conformal" not in self._modules:
+        if settings is None and self._predictor is None:
             msg = "the state dict holds no calibration: it is a network's alone. Give this module a predictor."
             raise UnsupportedArtifact(msg)
         if settings is not None and len(settings):
-            described = from_text(settings)
-            found = restored(described.get("conformal"), state_dict, f"{prefix}conformal.", PARTS)
-            if not isinstance(found, Conformal):
-                msg = "the state dict is damaged: it does not describe a calibration."
-                raise CorruptArtifact(msg)
-            facts, layer = Facts.read(described), described.get("layer")
-            facts.check_classes(found.n_classes)
-            if described.get("function") and not callable(self.layer):
+            predictor, options, layer = _from_state(settings, state_dict, f"{prefix}stored.")
+            if layer is True and not callable(self.layer):
                 msg = (
                     "this calibration took its representations from a function, which a state dict cannot hold: give "
                     "it again, as in ConformalModule(model, layer=function)."
                 )
                 raise Incompatible(msg)
-            layer = self.layer if layer is None else layer
-            _check_layer(self.model, layer, found)
-            self._layer = (layer,)
-            self._hold(found, facts)
+            if isinstance(layer, str):
+                self._layer = (layer,)
+            self._options = options
+            self._hold(predictor)
             self.settings = settings.detach().clone().to(self.settings.device)
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
@@ -361,30 +380,46 @@ def _check_values(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
 
 def _check_layer(model: nn.Module, layer: Layer, conformal: Conformal) -> None:
     """Refuse a layer that the model does not have, and none where one is needed."""
-    if conformal.widths and layer is None:
+    if conformal.reads_representations and layer is None:
         msg = "this predictor looks at representations: name the layer that they come from."
         raise Incompatible(msg)
-    if conformal.widths:
+    if conformal.reads_representations:
         Representations(model, layer)
 
 
-def _translated(predictor: object, *, normalized: bool, dtype: torch.dtype | None, tf32: bool) -> Conformal:
-    """Return the parts of a predictor on tensors; refuse what is no predictor of sets."""
-    # Here and not above: the predictor's side of the library needs more than torch and numpy to be imported.
-    from vicinal.predictor import IntervalPredictor, SetPredictor
-    from vicinal.torch.translating import map_part, probability_part, reference_part, score_part, threshold_part
+def _to_bytes(settings: dict[str, Any]) -> Tensor:
+    """Return settings as bytes, (length,), that a state dict can hold."""
+    return torch.from_numpy(np.frombuffer(json.dumps(settings).encode(), np.uint8).copy())
 
+
+def _from_state(
+    settings: Tensor, state: Mapping[str, Tensor], prefix: str
+) -> tuple[SetPredictor, Options, str | bool | None]:
+    """Return the predictor and the options that a state dict holds, and its layer (True: a function)."""
+    try:
+        found = strict_json(settings.detach().cpu().numpy().astype(np.uint8).tobytes().decode())
+        if found["format"] != FORMAT:
+            msg = f"the state dict has format {found['format']!r}; this vicinal reads {FORMAT}. Update vicinal."
+            raise UnsupportedArtifact(msg)  # noqa: TRY301
+        arrays = {name: state[f"{prefix}array{number}"].cpu().numpy() for number, name in enumerate(found["arrays"])}
+        predictor = make_predictor(read_header(found["header"], arrays), anew=False)
+        options = Options(found["normalized"], found["dtype"], found["tf32"])
+        if not (type(options.normalized) is type(options.tf32) is bool and options.dtype in DTYPES):
+            raise TypeError("its options")  # noqa: TRY301
+        layer = True if found["function"] else found["layer"]
+    except UnsupportedArtifact:
+        raise
+    except (VicinalError, ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+        msg = f"the state dict is damaged, or was cast to other types: {one_line(error)}"
+        raise CorruptArtifact(msg) from error
+    return _checked_predictor(predictor), options, layer
+
+
+def _checked_predictor(predictor: object) -> SetPredictor:
+    """Refuse what is no predictor of sets."""
     if not isinstance(predictor, SetPredictor):
         hint = " For intervals, give what collect returns to predictor.predict."
         hint = hint if isinstance(predictor, IntervalPredictor) else ""
         msg = f"predictor must be a SetPredictor, made by calibrate or load; got {type(predictor).__name__}.{hint}"
         raise Incompatible(msg)
-    located = partial(reference_part, dtype=dtype, tf32=tf32)
-    return Conformal(
-        n_classes=predictor.n_classes,
-        seed=None if predictor.nonconformity.seed is None else int(predictor.nonconformity.seed),
-        score=score_part(predictor.nonconformity),
-        probabilities=probability_part(predictor.probabilities, located, normalized=normalized),
-        representation=map_part(predictor.representation),
-        thresholds=threshold_part(predictor, located),
-    )
+    return predictor

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vicinal.kernels.ranks import Rule
-from vicinal.torch.blocks import TIES, TooManyTied, is_listed, neighbors_apart
+from vicinal.kernels.weights import EQUAL, Rule
+from vicinal.torch.blocks import TIES, TooManyTied, is_listed
 from vicinal.torch.distances import Distances
+from vicinal.torch.weights import log_weight_ratio
 
 
 class Near(NamedTuple):
@@ -56,13 +57,12 @@ def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> N
 
     With `listed`, few neighbors are listed, and `TooManyTied` is raised where more are tied than that leaves room for.
     """
-    k, squared = neighbors_apart(rule), distances.squared
+    k, squared = rule.n_neighbors, distances.squared
     if listed and is_listed(rule, squared.shape[1]):
         return _listed(distances, rule, k)
     member = _members(distances, rule, k)
     finite = squared < math.inf
-    # A point that counts among its own neighbors is never without one.
-    empty = ~member.any(1) & (rule.own_weight == 0.0)
+    empty = ~member.any(1)
     member = member | (empty[:, None] & finite)
     nearest = torch.where(member, squared, math.inf).amin(1)
     # Who is no neighbor may be infinitely far: a weight is asked for where it counts only.
@@ -84,8 +84,6 @@ def _members(distances: Distances, rule: Rule, k: int) -> Tensor:
         return squared <= rule.radius2
     if rule.n_neighbors == 0 or k > squared.shape[1]:
         return squared < math.inf
-    if k == 0:
-        return torch.zeros_like(squared, dtype=torch.bool)
     return distances.up_to(limits(squared, k)[:, None]) & (squared < math.inf)
 
 
@@ -106,10 +104,7 @@ def _listed(distances: Distances, rule: Rule, k: int) -> Near:
 
 
 def _weights(squared: Tensor, nearest: Tensor, rule: Rule) -> Tensor:
-    """Return weights in float64 relative to the nearest neighbor, or to the query itself where it counts as one."""
-    if rule.bandwidth == math.inf:
+    """Return weights in float64 relative to the nearest neighbor."""
+    if rule.shape == EQUAL:
         return torch.ones_like(squared, dtype=torch.float64)
-    distance = squared.double().sqrt()
-    if rule.own_weight > 0.0:
-        return torch.exp(distance / -rule.bandwidth)
-    return torch.exp((distance - nearest.double().sqrt()[:, None]) / -rule.bandwidth)
+    return torch.exp(log_weight_ratio(rule, squared.double().sqrt(), nearest.double().sqrt()[:, None]))

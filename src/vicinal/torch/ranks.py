@@ -17,20 +17,20 @@ def rank_units(below: Tensor, total: Tensor) -> Tensor:
     return torch.where(total > 0.0, (UNITS * (below / total)).round(), 0.0)
 
 
-def own_ranks(near: Near, first_tied: Tensor, own_weight: float) -> Tensor:
+def own_ranks(near: Near, first_tied: Tensor) -> Tensor:
     """Return the rank of each query's own score among its neighbors, (q,).
 
     `first_tied` counts the rows whose score lies strictly below the query's.
     """
-    return rank_units(near.below(first_tied), near.total + own_weight)
+    return rank_units(near.below(first_tied), near.total)
 
 
-def plugged_thresholds(near: Near, scores: Tensor, own_weight: float, rank: Tensor, value: Tensor) -> Tensor:
+def plugged_thresholds(near: Near, scores: Tensor, rank: Tensor, value: Tensor) -> Tensor:
     """Return the largest accepted score of each query at a level (rank, value), (q,).
 
     The smallest neighbor score that reaches the rank, the smallest that passes it, and the level's own between them.
     """
-    ranks = rank_units(near.cumulative, (near.total + own_weight)[:, None])
+    ranks = rank_units(near.cumulative, near.total[:, None])
     reached = near.value_at(scores, (ranks < rank).sum(1), -math.inf)
     beyond = near.value_at(scores, (ranks <= rank).sum(1), math.inf)
     reached = torch.where(rank == 0.0, -math.inf, reached)
@@ -42,12 +42,10 @@ def pair_keys(ranks: Tensor, codes: Tensor) -> Tensor:
     return (ranks.long() << CODE_BITS) | codes.long()
 
 
-def plugged_counts(
-    near: Near, scores: Tensor, own_weight: float, pairs: tuple[Tensor, Tensor], candidates: Tensor
-) -> Tensor:
+def plugged_counts(near: Near, scores: Tensor, pairs: tuple[Tensor, Tensor], candidates: Tensor) -> Tensor:
     """Return how many of the sorted pairs (ranks, scores) lie below that of each candidate, (q, candidates)."""
     rows = torch.searchsorted(scores, candidates)
-    ranks = rank_units(near.below(rows), (near.total + own_weight)[:, None])
+    ranks = rank_units(near.below(rows), near.total[:, None])
     distinct = pairs[1].unique()
     keys = pair_keys(pairs[0], torch.searchsorted(distinct, pairs[1]))
     return torch.searchsorted(keys, pair_keys(ranks, torch.searchsorted(distinct, candidates)))

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._files import replacing
-from vicinal.errors import CannotWrite, InvalidLevel, ShapeMismatch
+from vicinal._util.files import replacing
+from vicinal.errors import CannotWrite, InvalidArgument, ShapeMismatch
 
 KNOWN = {
     "logits",
@@ -143,7 +143,7 @@ def columns(store: str | Path | None) -> Iterator[Columns]:
         yield InMemory()
         return
     if not isinstance(store, (str, Path)):
-        raise InvalidLevel("store", store, "a folder, or None to collect in memory")
+        raise InvalidArgument("store", store, "a folder, or None to collect in memory")
     folder = Path(store).expanduser()
     if folder.exists() and not folder.is_dir():
         msg = f"store must be a folder; {store} is a file."

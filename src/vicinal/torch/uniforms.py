@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vicinal._util.hashing import id_words
 from vicinal.errors import InvalidValue
-from vicinal.hashing import id_words
 from vicinal.outputs import as_row_ids
 
 WORD = 0xFFFFFFFF

@@ -1,10 +1,10 @@
 """Tuning: the smallest sets that rows which are not calibration rows can promise."""
 
-from vicinal.tuning.choosing import tune
 from vicinal.tuning.objectives import ClassGap, DecileGap, MeanSize, Objective
 from vicinal.tuning.report import Candidate, TuningReport
-from vicinal.tuning.searches import Bayesian, Grid, Search
 from vicinal.tuning.space import Space
+from vicinal.tuning.strategies import Bayesian, Grid, Strategy
+from vicinal.tuning.tune import tune
 
 __all__ = [
     "Bayesian",
@@ -14,8 +14,8 @@ __all__ = [
     "Grid",
     "MeanSize",
     "Objective",
-    "Search",
     "Space",
+    "Strategy",
     "TuningReport",
     "tune",
 ]

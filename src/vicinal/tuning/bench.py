@@ -9,24 +9,29 @@ from typing import Protocol
 
 import numpy as np
 
-from vicinal._arrays import Floats, Ints, Reals
+from vicinal._util.arrays import Floats, Ints, Reals
+from vicinal._util.groups import quantile_numbers
+from vicinal.calibration.levels import Coverage, order
+from vicinal.calibration.scored_rows import check_fitted_apart, checked_scores, natural_score
 from vicinal.errors import Incompatible
-from vicinal.localizers import Localizer
-from vicinal.maps import RepresentationMap, mapped
-from vicinal.metrics import quantile_numbers
 from vicinal.neighbors import NeighborSearch
 from vicinal.neighbors.lists import NeighborLists
+from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ClassificationOutputs, RegressionOutputs
-from vicinal.probabilities import ProbabilityModel
-from vicinal.probabilities.base import checked_probabilities, plain_probabilities, proper_probabilities
-from vicinal.probabilities.temperature import SMALLEST_PROBABILITY
-from vicinal.quantiles import Coverage, order
-from vicinal.scales import NeighborScales
+from vicinal.probability_models import ProbabilityModel
+from vicinal.probability_models.model import (
+    SMALLEST_PROBABILITY,
+    checked_probabilities,
+    plain_probabilities,
+    proper_probabilities,
+)
+from vicinal.representations import RepresentationMap
+from vicinal.representations.map import map_representations
 from vicinal.scores import AbsoluteResidual, ClassificationScore, RegressionScore, ScaledResidual, Score
-from vicinal.scores.classification import row_maxima
+from vicinal.scores.never_empty import row_maxima
+from vicinal.scores.scales import NeighborScales
 from vicinal.scores.uniforms import row_uniforms
-from vicinal.scoring import check_fitted_apart, checked_scores, natural_score
-from vicinal.tuning.judging import Judge, ScoredLabels, ScoredTask, ScoredValues
+from vicinal.tuning.judge import Judge, ScoredLabels, ScoredTask, ScoredValues
 from vicinal.tuning.space import ProbabilityPlan, Space
 
 CACHED_BYTES = 2**28
@@ -38,7 +43,7 @@ class Source:
     """One way to get scores: a score and the probabilities it reads."""
 
     score: Score
-    probabilities: ProbabilityModel | None
+    probability_model: ProbabilityModel | None
     number: int  # which of the probabilities
     key: Hashable  # what tells it from the others: a score need not be hashable
     loss: float = 0.0  # mean negative log-likelihood of the probabilities, each row left out; 0 for a regression
@@ -58,7 +63,7 @@ class Scores(Protocol):
 class Neighborhoods:
     """A map, and every row's neighbors under it."""
 
-    representation: RepresentationMap | None
+    representation_map: RepresentationMap | None
     lists: NeighborLists
     localizers: list[Localizer]
 
@@ -108,7 +113,7 @@ class LabelScores:
                 Source(score, model, number, (number, at), loss) for at, score in enumerate(space.scores(free))
             ]
         if not self.sources:
-            msg = "a classifier needs classification scores such as LAC() in nonconformity; got regression scores only."
+            msg = "a classifier needs classification scores such as LAC() in score; got regression scores only."
             raise Incompatible(msg)
 
     def of(self, source: Source) -> ScoredLabels:
@@ -116,7 +121,7 @@ class LabelScores:
         score, rows = source.score, self.rows[source.number]
         assert isinstance(score, ClassificationScore)  # noqa: S101  by construction
         uniforms = row_uniforms(self.outputs, score.seed)
-        found = checked_scores(score.of_all(rows, uniforms), rows.shape, score)
+        found = checked_scores(score.score_all(rows, uniforms), rows.shape, score)
         own = found[np.arange(len(rows)), self.labels]
         return ScoredLabels(own, np.sort(found, axis=1), self.tenths[source.number], self.labels)
 
@@ -131,14 +136,14 @@ class ValueScores:
         self.sources: list[Source] = []
         for score, own in fitted_residuals(space, outputs, targets):
             self.sources.append(Source(score, None, len(self.prepared), len(self.prepared)))
-            self.prepared.append((score.prepared_own(outputs) if own else score.prepared(outputs))[judged])
+            self.prepared.append((score.prepare_left_out(outputs) if own else score.prepare(outputs))[judged])
 
     def of(self, source: Source) -> ScoredValues:
         """Return the rows scored."""
         score, outputs = source.score, self.prepared[source.number]
         assert isinstance(score, RegressionScore)  # noqa: S101  by construction
         tenths = quantile_numbers(score.center(outputs), 10)
-        found = checked_scores(score.of_values(outputs, self.targets), (len(outputs),), score)
+        found = checked_scores(score.score_values(outputs, self.targets), (len(outputs),), score)
         return ScoredValues(found, tenths, outputs, score)
 
 
@@ -149,25 +154,25 @@ def fitted_probabilities(
     if plan is None:
         return None, plain_probabilities(outputs)
     if isinstance(plan, ProbabilityModel):
-        check_fitted_apart(outputs, plan, plan.remembered)
+        check_fitted_apart(outputs, plan, plan.fitted_rows)
         return plan, checked_probabilities(outputs, plan)
     model = plan(outputs, labels)
     if not isinstance(model, ProbabilityModel):
-        msg = f"probabilities must be fits that return a probability model; {plan!r} returned {model!r}."
+        msg = f"probability_model must hold fits that return a probability model; {plan!r} returned {model!r}."
         raise Incompatible(msg)
-    return model, proper_probabilities(model.of_own(outputs), outputs, model)
+    return model, proper_probabilities(model.apply_left_out(outputs), outputs, model)
 
 
 def fitted_residuals(space: Space, outputs: RegressionOutputs, targets: Floats) -> list[tuple[RegressionScore, bool]]:
     """Return the scores to try, and for each whether a part of it was fitted on these rows."""
-    if space.nonconformity is not None:
-        found = [score for score in space.nonconformity if isinstance(score, RegressionScore)]
+    if space.score is not None:
+        found = [score for score in space.score if isinstance(score, RegressionScore)]
         if not found:
-            msg = "a regression needs scores such as AbsoluteResidual() in nonconformity; got classification scores."
+            msg = "a regression needs scores such as AbsoluteResidual() in score; got classification scores."
             raise Incompatible(msg)
         for score in found:
             score.check(outputs)
-            check_fitted_apart(outputs, score, score.remembered)
+            check_fitted_apart(outputs, score, score.fitted_rows)
         return [(score, False) for score in found]
     natural = natural_score(outputs)
     assert isinstance(natural, RegressionScore)  # noqa: S101  the outputs are a regression's
@@ -198,11 +203,11 @@ def neighborhoods(
     width = fitting.representations.shape[1]
     for plan in space.maps(regression=isinstance(fitting, RegressionOutputs), width=width):
         advance(f"neighbors, representation {'as given' if plan is None else plan!r}")
-        representation = None if plan is None else plan.fit(fitting)
-        rows = mapped(fitting[judged], representation, "a neighborhood")
+        representation_map = None if plan is None else plan.fit(fitting)
+        rows = map_representations(fitting[judged], representation_map, "a neighborhood")
         # Bandwidths are multiples of distances among all rows: the lists must reach as far.
         lists = NeighborLists.among(rows, most, judge.folds, space.most_neighbors(len(rows) - 1), search)
-        found.append(Neighborhoods(representation, lists, space.localizers(lists)))
+        found.append(Neighborhoods(representation_map, lists, space.localizers(lists)))
     return found
 
 

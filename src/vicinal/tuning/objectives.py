@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
-from vicinal._arrays import proper_share
+from vicinal._util.arrays import proper_share
+from vicinal._util.groups import GROUP_ROWS
+from vicinal._util.register import register
 from vicinal.errors import Incompatible, TooFewRows
-from vicinal.metrics import GROUP_ROWS
 
 
 class Measured(Protocol):
@@ -39,6 +40,7 @@ class Objective(ABC):
         return
 
 
+@register
 @dataclass(frozen=True)
 class MeanSize(Objective):
     """The smallest mean size, whatever the coverage of parts of the rows.
@@ -55,6 +57,7 @@ class MeanSize(Objective):
         return 0.0
 
 
+@register
 @dataclass(frozen=True)
 class DecileGap(Objective):
     """The smallest mean size where no tenth of the rows is covered less than the target by more than `at_most`.
@@ -85,6 +88,7 @@ class DecileGap(Objective):
         return 0.0 if worst is None else max(0.0, measured.target - worst - self.at_most)
 
 
+@register
 @dataclass(frozen=True)
 class ClassGap(Objective):
     """The smallest mean size where the coverage of a class is, on average, within `at_most` of the target.

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._arrays import Floats
-from vicinal.localizers import Exponential, Localizer
-from vicinal.maps import Identity, RepresentationMap
-from vicinal.probabilities import NeighborVotes, ProbabilityModel, TemperatureScaling
+from vicinal._util.arrays import Floats
+from vicinal.neighbors.localizers import Exponential, Localizer
+from vicinal.probability_models import NeighborVotes, ProbabilityModel, TemperatureScaling
+from vicinal.representations import Identity, RepresentationMap
 from vicinal.scores import APS, LAC, RAPS, NeverEmpty, RegressionScore, ScaledResidual, Score
 from vicinal.tuning.objectives import Objective
 
@@ -24,10 +24,10 @@ SHOWN = 10
 class Candidate:
     """One combination of parts, and what it did on rows that its calibration had not seen."""
 
-    nonconformity: Score
+    score: Score
     localizer: Localizer
-    probabilities: ProbabilityModel | None
-    representation: RepresentationMap | None
+    probability_model: ProbabilityModel | None
+    representation_map: RepresentationMap | None
     target: float
     coverage: float
     size: float  # mean number of labels, or mean length
@@ -42,7 +42,7 @@ class Candidate:
     @property
     def settings(self) -> Settings:
         """The parts, as `calibrate` takes them."""
-        names = ("nonconformity", "localizer", "probabilities", "representation")
+        names = ("score", "localizer", "probability_model", "representation_map")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -115,10 +115,10 @@ class TuningReport:
 def described(candidate: Candidate) -> tuple[str, str, str, str]:
     """Return score, neighborhood, probabilities and representation in a few words each."""
     return (
-        score_words(candidate.nonconformity),
+        score_words(candidate.score),
         localizer_words(candidate.localizer),
-        "" if isinstance(candidate.nonconformity, RegressionScore) else probability_words(candidate.probabilities),
-        "" if candidate.everyone else map_words(candidate.representation),
+        "" if isinstance(candidate.score, RegressionScore) else probability_words(candidate.probability_model),
+        "" if candidate.everyone else map_words(candidate.representation_map),
     )
 
 
@@ -146,17 +146,21 @@ def localizer_words(localizer: Localizer) -> str:
     return f"{type(localizer).__name__}({share})"
 
 
-def probability_words(probabilities: ProbabilityModel | None) -> str:
+def probability_words(model: ProbabilityModel | None) -> str:
     """Return a probability model in a word."""
-    if probabilities is None:
+    if model is None:
         return "as given"
     known = {TemperatureScaling: "temperature", NeighborVotes: "votes"}
-    return known.get(type(probabilities), type(probabilities).__name__)
+    return known.get(type(model), type(model).__name__)
 
 
-def map_words(representation: RepresentationMap | None) -> str:
+def map_words(representation_map: RepresentationMap | None) -> str:
     """Return a map in a word."""
-    return "as given" if representation is None or isinstance(representation, Identity) else repr(representation)
+    return (
+        "as given"
+        if representation_map is None or isinstance(representation_map, Identity)
+        else repr(representation_map)
+    )
 
 
 def _table(shown: list[Candidate], report: TuningReport) -> str:

@@ -10,13 +10,14 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from vicinal._arrays import non_negative, positive, proper_share
-from vicinal.errors import Incompatible, InvalidLevel
-from vicinal.localizers import Exponential, Localizer, Uniform, nearby, neighbor_count
-from vicinal.maps import AnyMap, MapPlan, RepresentationMap, Standardize, UnitLength
+from vicinal._util.arrays import non_negative, positive, proper_share
+from vicinal.errors import Incompatible, InvalidArgument
+from vicinal.neighbors.fit import nearby
 from vicinal.neighbors.lists import NeighborLists
+from vicinal.neighbors.localizers import Exponential, Localizer, Uniform, neighbor_count
 from vicinal.outputs import ClassificationOutputs
-from vicinal.probabilities import NeighborVotes, ProbabilityModel, TemperatureScaling
+from vicinal.probability_models import NeighborVotes, ProbabilityModel, TemperatureScaling
+from vicinal.representations import AnyMap, MapPlan, RepresentationMap, Standardize, UnitLength
 from vicinal.scores import APS, LAC, RAPS, ClassificationScore, NeverEmpty, RegressionScore, Score
 
 ProbabilityFit: TypeAlias = Callable[[ClassificationOutputs, ArrayLike], ProbabilityModel]
@@ -38,14 +39,14 @@ class Space:
 
     Examples
     --------
-    >>> Space(nonconformity=[LAC(), NeverEmpty(APS())], shares=(0.1, 0.2)).shares
+    >>> Space(score=[LAC(), NeverEmpty(APS())], shares=(0.1, 0.2)).shares
     (0.1, 0.2)
     """
 
-    nonconformity: Sequence[Score] | None = None
+    score: Sequence[Score] | None = None
     localizer: Sequence[Localizer] | None = None
-    probabilities: Sequence[ProbabilityPlan] | None = None
-    representation: Sequence[AnyMap | None] | None = None
+    probability_model: Sequence[ProbabilityPlan] | None = None
+    representation_map: Sequence[AnyMap | None] | None = None
     shares: Sequence[float] = (0.03, 0.1, 0.3)  # neighbors, as a share of the rows
     multiples: Sequence[float] = (0.1, 0.2, 0.5)  # bandwidths, in median distances to the k-th neighbor
     bandwidths: Sequence[float] = (10, 50, 100, 500, 1000, 5000)  # bandwidths in units of distance: the paper's
@@ -53,16 +54,16 @@ class Space:
 
     def __post_init__(self) -> None:
         kinds: dict[str, tuple[type, ...]] = {
-            "nonconformity": (ClassificationScore, RegressionScore),
+            "score": (ClassificationScore, RegressionScore),
             "localizer": (Localizer,),
-            "representation": (RepresentationMap, MapPlan, type(None)),
+            "representation_map": (RepresentationMap, MapPlan, type(None)),
         }
         for name, kind in kinds.items():
             self._check_list(name, partial(_is_one, kind))
-        self._check_list("probabilities", _is_probability_plan)
+        self._check_list("probability_model", _is_probability_plan)
         for name in ("shares", "multiples", "bandwidths", "penalties"):
             if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Sequence):
-                raise InvalidLevel(name, getattr(self, name), "a list of numbers")
+                raise InvalidArgument(name, getattr(self, name), "a list of numbers")
         for share in self.shares:
             proper_share("a share", share)
         for number in (*self.multiples, *self.bandwidths):
@@ -70,7 +71,7 @@ class Space:
         for number in self.penalties:
             non_negative("a penalty", number)
         for localizer in self.localizer or ():
-            if localizer.rule(1).radius2 >= 0:
+            if localizer.reach(1)[1] >= 0:
                 msg = f"tuning tries neighborhoods of k nearest rows; {localizer!r} is a ball. Use Uniform(...)."
                 raise Incompatible(msg)
 
@@ -79,27 +80,29 @@ class Space:
         if parts is None:
             return
         if isinstance(parts, str) or not isinstance(parts, Sequence) or not parts or not all(map(fits, parts)):
-            raise InvalidLevel(name, parts, f"a list of at least one part that fits {name}=... of calibrate, or None")
+            raise InvalidArgument(
+                name, parts, f"a list of at least one part that fits {name}=... of calibrate, or None"
+            )
 
     def probability_plans(self, *, represented: bool) -> list[ProbabilityPlan]:
         """Return as given, temperature and, where there are representations, votes."""
-        if self.probabilities is not None:
-            return list(self.probabilities)
+        if self.probability_model is not None:
+            return list(self.probability_model)
         votes: list[ProbabilityPlan] = [NeighborVotes.fit] if represented else []
         return [None, TemperatureScaling.fit, *votes]
 
     def maps(self, *, regression: bool, width: int) -> list[AnyMap | None]:
         """Return as given and, for a network's features, directions only; for a table of a regression, standardized."""
-        if self.representation is not None:
-            return list(self.representation)
+        if self.representation_map is not None:
+            return list(self.representation_map)
         if width == 1:  # one column has no direction, and its scale changes nothing
             return [None]
         return [None, Standardize() if regression else UnitLength()]
 
     def scores(self, free_ranks: int) -> list[ClassificationScore]:
         """Return LAC, APS and RAPS with every penalty, each plain and never empty."""
-        if self.nonconformity is not None:
-            return [score for score in self.nonconformity if isinstance(score, ClassificationScore)]
+        if self.score is not None:
+            return [score for score in self.score if isinstance(score, ClassificationScore)]
         plain = [LAC(), APS(), *(RAPS(penalty, free_ranks) for penalty in self.penalties)]
         return [*plain, *(NeverEmpty(score) for score in plain)]
 
@@ -124,7 +127,7 @@ class Space:
     def most_neighbors(self, others: int) -> int:
         """Return the largest number of neighbors of any candidate among `others` rows."""
         localizers: Sequence[Localizer] = [Uniform(share) for share in self.shares]
-        counts = [one.checked_rule(others).n_neighbors for one in self.localizer or localizers if one.needs_distances()]
+        counts = [one.bind(others).count for one in self.localizer or localizers if one.needs_distances()]
         # 0 says everyone, with weights that fall off; a judged row has one more than a calibrating one.
         return max((others + 1 if count == 0 else count for count in counts), default=1)
 

@@ -1,8 +1,8 @@
 """Kinds of indexes that faiss searches, one file each."""
 
-from vicinal.neighbors.indexes.base import Index
 from vicinal.neighbors.indexes.flat import Flat
 from vicinal.neighbors.indexes.hnsw import HNSW
+from vicinal.neighbors.indexes.index import Index
 from vicinal.neighbors.indexes.ivf import IVF
 from vicinal.neighbors.indexes.lsh import LSH
 

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Ints
-from vicinal._threads import over_chunks
-from vicinal.kept import Kept
-from vicinal.neighbors.indexes.base import Arrays, Index, Layout, add_rows, faiss, named, one_thread
+from vicinal._util.arrays import Ints
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal._util.threads import over_chunks
+from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, named, one_thread
 
 FEW = 16
 """Queries that faiss compares one by one; from 20 on it multiplies, and the last bits depend on the company."""
 
 
+@register
 @dataclass(frozen=True)
 class Flat(Index):
     """No index: faiss compares a query with every row. What the others are measured against.
@@ -44,7 +46,7 @@ class Flat(Index):
         layout.add(first, progress)
         return layout
 
-    def restored(self, rows: NDArray[np.float32], kept: Kept) -> Layout:
+    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the rows as they are, in their kept order."""
         return FlatLayout(rows, kept.order("index.order", len(rows)))
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Ints
-from vicinal._threads import over_chunks
+from vicinal._util.arrays import Ints
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal._util.threads import over_chunks
 from vicinal.errors import CorruptArtifact
-from vicinal.kept import Kept
-from vicinal.neighbors.indexes.base import Arrays, Index, Layout, add_rows, faiss, named, one_thread, set_whole
+from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, named, one_thread, set_whole
 
 
+@register
 @dataclass(frozen=True)
 class HNSW(Index):
     """A graph in which a query walks to its neighbors: fast to ask, slow to build, with `links` edges a row.
@@ -53,7 +55,7 @@ class HNSW(Index):
         layout.add(first, progress)
         return layout
 
-    def restored(self, rows: NDArray[np.float32], kept: Kept) -> Layout:
+    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the graph from its edges, none of which may lead out of it."""
         n, layout = len(rows), HNSWLayout(rows, self)
         order, entry = kept.order("index.order", n), int(kept.counts("index.entry", 1, most=n - 1)[0])

@@ -8,19 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Ints, Reals, check_finite
-from vicinal._threads import over_chunks
+from vicinal._util.arrays import Ints, Reals, check_finite
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal._util.threads import over_chunks
 from vicinal.errors import CorruptArtifact
-from vicinal.kept import Kept
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import nearest_columns
-from vicinal.neighbors.indexes.base import Arrays, Index, Layout, faiss, one_thread, pieces, set_whole
+from vicinal.neighbors.indexes.index import Arrays, Index, Layout, faiss, one_thread, pieces, set_whole
 from vicinal.neighbors.reference import Reference
 
 PAIRS = False
 """Whether faiss is to return cells and places in them instead of rows."""
 
 
+@register
 @dataclass(frozen=True)
 class IVF(Index):
     """Rows in `cells` around centers, of which a query looks into the `probed` nearest: fast to build and to ask.
@@ -58,7 +60,7 @@ class IVF(Index):
         layout.add(first, progress)
         return layout
 
-    def restored(self, rows: NDArray[np.float32], kept: Kept) -> Layout:
+    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the rows in the cells they were in."""
         centers = kept.table("index.centers")
         if centers.dtype != np.float32 or centers.shape[1] != rows.shape[1] or len(centers) == 0:

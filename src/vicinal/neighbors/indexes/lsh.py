@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._arrays import Floats, Ints, Reals, check_finite
-from vicinal._threads import over_chunks
-from vicinal.errors import CorruptArtifact, InvalidLevel
-from vicinal.kept import Kept
+from vicinal._util.arrays import Floats, Ints, Reals, check_finite
+from vicinal._util.register import register
+from vicinal._util.stored import StoredArrays
+from vicinal._util.threads import over_chunks
+from vicinal.errors import CorruptArtifact, InvalidArgument
 from vicinal.kernels.rows import hash_keys
-from vicinal.neighbors.indexes.base import PIECE, Arrays, Index, Layout, faiss, named, one_thread, pieces, set_whole
+from vicinal.neighbors.indexes.index import PIECE, Arrays, Index, Layout, faiss, named, one_thread, pieces, set_whole
 from vicinal.neighbors.products import row_products
 
 
+@register
 @dataclass(frozen=True)
 class LSH(Index):
     """Locality-sensitive hashing, the paper's variant: rows by the signs of `bits` random projections.
@@ -35,7 +37,7 @@ class LSH(Index):
         set_whole(self, "bits", least=8, most=2**16)
         set_whole(self, "candidates", least=1)
         if self.bits % 8:
-            raise InvalidLevel("bits", self.bits, "a multiple of 8")
+            raise InvalidArgument("bits", self.bits, "a multiple of 8")
 
     @property
     def effort(self) -> int | None:
@@ -62,7 +64,7 @@ class LSH(Index):
         layout.add(first, progress)
         return layout
 
-    def restored(self, rows: NDArray[np.float32], kept: Kept) -> Layout:
+    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the rows by their signs again."""
         planes, mean = kept.table("index.planes"), kept.floats("index.mean", rows.shape[1])
         if planes.dtype != np.float64 or planes.shape != (self.bits, rows.shape[1]):

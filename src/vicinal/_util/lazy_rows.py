@@ -1,0 +1,80 @@
+"""Rows that are taken from a table, and mapped, only when they are read: a table on disk stays there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from vicinal._util.arrays import Ints, Reals
+from vicinal._util.memory import rows_within
+from vicinal.errors import InvalidValue
+
+MOST_MAPPED = 4096
+"""Rows mapped at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRows:
+    """Some rows of a table, (n, d), in an order, each piece mapped as it is read.
+
+    Examples
+    --------
+    >>> doubled = ReadRows(np.array([[1.0], [2.0], [3.0]]), np.array([2, 0]), lambda rows: 2 * rows)
+    >>> len(doubled), doubled[:1]
+    (2, array([[6.]]))
+    """
+
+    table: Reals
+    chosen: Ints | None = None  # (n,), or None: all
+    made: Callable[[Reals], Reals] | None = None  # None: as they are
+
+    def __len__(self) -> int:
+        return len(self.table) if self.chosen is None else len(self.chosen)
+
+    def __getitem__(self, rows: slice | Ints) -> Reals:
+        which = rows if self.chosen is None else self.chosen[rows]
+        if self.made is None:
+            return self.table[which]
+        places = np.arange(len(self.table))[which] if isinstance(which, slice) else which
+        step = rows_within(0.1, 16 * self.table.shape[1], MOST_MAPPED)
+        pieces = [self._mapped(places[start : start + step]) for start in range(0, len(places), step)]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [self.made(self.table[:0])])
+
+    def _mapped(self, places: Ints) -> Reals:
+        """Return some rows of the table, mapped; what is refused is said with their numbers in the table."""
+        assert self.made is not None  # noqa: S101  where this is called
+        try:
+            return self.made(self.table[places])
+        except InvalidValue as error:
+            raise error.with_row(lambda row: int(places[row])) from error
+
+    def taken(self, rows: Ints) -> ReadRows:
+        """Return some of these rows, (len(rows), d)."""
+        return ReadRows(self.table, rows if self.chosen is None else self.chosen[rows], self.made)
+
+    @cached_property
+    def _first(self) -> Reals:
+        return self[:1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self), self._first.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Type of the entries."""
+        return self._first.dtype
+
+
+Readable: TypeAlias = Reals | ReadRows
+"""A table of representations that is read piece by piece."""
+
+
+def taken(rows: Readable, chosen: Ints) -> ReadRows:
+    """Return some rows, to be read later, (len(chosen), d)."""
+    return rows.taken(chosen) if isinstance(rows, ReadRows) else ReadRows(rows, chosen)

@@ -1,0 +1,48 @@
+"""Text that is put in messages, and strict JSON."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from typing import Any, NoReturn
+
+
+def shown(path: str | PathLike[str]) -> str:
+    """Return a path as it is put in a message: on one line, whatever it holds."""
+    text = str(path)
+    return text if text.isprintable() else repr(text)
+
+
+def printable(text: str) -> str:
+    """Return a text without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def one_line(error: object) -> str:
+    """Return what an error or another thing says of itself, on one line and not too long."""
+    text = printable(" ".join(str(error).split()) or type(error).__name__)
+    return text if len(text) <= 300 else f"{text[:300]}..."  # noqa: PLR2004
+
+
+def strict_json(text: str) -> Any:
+    """Parse JSON as it is meant: it has no NaN and no infinities, and a name twice in an object would hide a value.
+
+    Examples
+    --------
+    >>> strict_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
+
+
+def _no_constant(text: str) -> NoReturn:
+    msg = f"JSON has no {text}"
+    raise ValueError(msg)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "a name comes twice in one object"
+        raise ValueError(msg)
+    return found

@@ -1,0 +1,106 @@
+"""Which order statistic a coverage asks for, and the level it picks among pairs (rank, score)."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from vicinal._util.arrays import Floats, Ints
+from vicinal.errors import InvalidArgument, TooFewRows
+
+Coverage: TypeAlias = float | Fraction | Decimal
+
+DECIMAL = re.compile(r"0?\.[0-9]{1,40}|[0-9](\.[0-9]{1,40})?[eE]-[0-9]{1,2}")
+FRACTION = re.compile(r"[0-9]{1,40}/[0-9]{1,40}")
+"""How a coverage may be written in a file: short, so that no number of it is huge."""
+
+
+def exact_coverage(coverage: Coverage) -> Fraction:
+    """Return the decimal the user wrote as a fraction, strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> exact_coverage(0.9)
+    Fraction(9, 10)
+    """
+    expected = "strictly between 0 and 1, such as 0.9"
+    kinds = (float, int, Fraction, Decimal, np.floating, np.integer)
+    if isinstance(coverage, bool) or not isinstance(coverage, kinds) or coverage != coverage:  # noqa: PLR0124  NaN
+        raise InvalidArgument("coverage", coverage, expected)
+    if coverage in (np.inf, -np.inf):
+        raise InvalidArgument("coverage", coverage, expected)
+    share = Fraction(str(coverage))
+    if not 0 < share < 1:
+        hint = "; percentages are written as shares: 0.9, not 90" if share > 1 else ""
+        raise InvalidArgument("coverage", coverage, expected + hint)
+    return share
+
+
+def written_coverage(coverage: Coverage) -> str:
+    """Return a coverage as text that `read_coverage` reads.
+
+    Examples
+    --------
+    >>> written_coverage(Fraction(9, 10))
+    '9/10'
+    """
+    exact_coverage(coverage)
+    text = str(coverage)
+    if not (DECIMAL.fullmatch(text) or FRACTION.fullmatch(text)):
+        raise InvalidArgument("coverage", text, "of at most 40 digits, to be saved")
+    return text
+
+
+def read_coverage(text: str) -> Coverage:
+    """Return a coverage that is written the same again: a fraction, a float, or a decimal of more digits."""
+    if FRACTION.fullmatch(text):
+        top, bottom = map(int, text.split("/"))
+        found: Coverage = Fraction(top, max(bottom, 1))
+    elif DECIMAL.fullmatch(text):
+        found = float(text) if str(float(text)) == text else Decimal(text)
+    else:
+        raise InvalidArgument("coverage", text[:40], "written as a decimal or a fraction of at most 40 digits")
+    exact_coverage(found)
+    return found
+
+
+def rows_needed(coverage: Coverage) -> int:
+    """Return the smallest number of ranked rows with a finite answer at this coverage: ceil(c / (1 - c)).
+
+    Examples
+    --------
+    >>> rows_needed(0.9), rows_needed(0.95)
+    (9, 19)
+    """
+    share = exact_coverage(coverage)
+    return math.ceil(share / (1 - share))
+
+
+def order(coverage: Coverage, n: int) -> int:
+    """Return m = ceil(c (n + 1)), computed exactly; `TooFewRows` where m > n.
+
+    Examples
+    --------
+    >>> order(0.9, 9), order(0.9, 99)
+    (9, 90)
+    """
+    m = math.ceil(exact_coverage(coverage) * (n + 1))
+    if m > n:
+        needed = rows_needed(coverage)
+        msg = (
+            f"coverage {coverage!s} needs at least {needed} ranked calibration rows; got {n}. "
+            f"Add rows, or ask for at most {n}/{n + 1} = {n / (n + 1):.4g}."
+        )
+        raise TooFewRows(msg, rows=n, needed=needed)
+    return m
+
+
+def sorted_pairs(ranks: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """Sort pairs (rank, score) lexicographically."""
+    by_pair = np.lexsort((values, ranks))
+    return ranks[by_pair], values[by_pair]

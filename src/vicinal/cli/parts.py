@@ -1,0 +1,96 @@
+"""Parts as options name them: `Exponential(200, 10.0)`, `NeverEmpty(APS())`, `split-reference`.
+
+Names are looked up in the register; nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any
+
+from vicinal._util.imports import import_modules
+from vicinal._util.register import PARTS, registered
+from vicinal.errors import InvalidArgument, VicinalError
+
+
+def parse_part(text: str, kind: Any, option: str) -> Any:
+    """Return the part that a text names: a name, or a name with its arguments, which may be parts too.
+
+    Examples
+    --------
+    >>> from vicinal.scores import ClassificationScore
+    >>> parse_part("never-empty(aps)", ClassificationScore, "--score")
+    NeverEmpty(score=APS(seed=0))
+    """
+    try:
+        found = _make(ast.parse(_plain(text), mode="eval").body, option)
+    except VicinalError:
+        raise
+    except (SyntaxError, ValueError, RecursionError) as error:
+        known = ", ".join(part.__name__ for part in registered(kind))
+        expected = f"a name such as {known}, with its arguments if it takes any"
+        raise InvalidArgument(option, text, expected) from error
+    if not isinstance(found, kind):
+        known = ", ".join(part.__name__ for part in registered(kind))
+        raise InvalidArgument(option, text, f"one of {known}")
+    return found
+
+
+def _plain(text: str) -> str:
+    """Return a text in which names are names of Python: a module's colon and a dash between letters are none."""
+    out, before = [], ""
+    for place, letter in enumerate(text):
+        after = text[place + 1 : place + 2]
+        inside = before.isalpha() and after.isalpha()
+        out.append("_" if letter == "-" and inside else "." if letter == ":" and inside else letter)
+        before = letter
+    return "".join(out)
+
+
+def _make(node: ast.expr, option: str) -> Any:
+    """Return what an expression of names, calls and literals stands for."""
+    if isinstance(node, ast.Call):
+        kind = _find(node.func, option)
+        arguments = [_make(one, option) for one in node.args]
+        named = {one.arg: _make(one.value, option) for one in node.keywords if one.arg is not None}
+        return _call(kind, arguments, named, option)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _call(_find(node, option), [], {}, option)
+    return ast.literal_eval(node)
+
+
+def _call(kind: type, arguments: list[Any], named: dict[str, Any], option: str) -> Any:
+    try:
+        return kind(*arguments, **named)
+    except VicinalError:
+        raise
+    except TypeError as error:
+        takes = str(signature(kind)).partition(" ->")[0]
+        raise InvalidArgument(option, kind.__name__, f"{kind.__name__} with its arguments {takes}") from error
+
+
+def _find(node: ast.expr, option: str) -> type:
+    """Return the registered part of a name, whatever its case and dashes."""
+    name = ast.unparse(node)
+    wanted = _key(name)
+    found = next((part for known, part in PARTS.items() if _key(known) == wanted), None)
+    if found is None:
+        hint = "; is it yours? Then add --import MODULE" if "." in name else ""
+        raise InvalidArgument(option, name, f"the name of a registered part{hint}")
+    return found
+
+
+def _key(name: str) -> str:
+    return name.replace(":", ".").replace("_", "").replace("-", "").lower()
+
+
+IMPORTED: list[str] = []
+"""Modules that were imported on the user's word: the workers of a cluster need them too."""
+
+
+def import_parts(names: Sequence[str]) -> None:
+    """Import the modules that `--import` names."""
+    import_modules(names)
+    IMPORTED.extend(names)

@@ -1,0 +1,32 @@
+"""What the library advises, in the words of the command line."""
+
+from __future__ import annotations
+
+from vicinal.errors import Column, Option, VicinalError, Word
+
+
+def render(error: VicinalError) -> str:
+    """Return what an error says, on one line, with options and columns in place of arguments.
+
+    Examples
+    --------
+    >>> render(VicinalError("needs rows: use {method}", method=Option("method", "Split()")))
+    'needs rows: use --method Split'
+    """
+    return " ".join(error.render(put).split())
+
+
+def put(word: Word) -> str:
+    """Return one piece of advice."""
+    if isinstance(word, Option):
+        name = "--" + word.argument.replace("_", "-")
+        value = word.value.removesuffix("()")
+        if value == "...":
+            return name
+        if word.argument == "rename":
+            return f"add {name} {value}"
+        return f'{name} "{value}"' if "(" in value else f"{name} {value}"
+    assert isinstance(word, Column)  # noqa: S101  one or the other
+    return {"class_names": "give --class-names", "logits": "call the column logits"}.get(
+        word.name, f"give {'columns' if ' and ' in word.name else 'a column'} {word.name}"
+    )

@@ -1,0 +1,277 @@
+"""Split against neighborhood on the same rows: size, coverage by part, effective neighbors, and advice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import Floats, Ints, as_array, as_reals, check_finite, check_rows, seed_number
+from vicinal._util.groups import GROUP_ROWS, quantile_numbers
+from vicinal.calibration.levels import rows_needed
+from vicinal.calibration.scored_rows import label_scores, mapped_representations
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.evaluation.metrics import Evaluation, evaluate
+from vicinal.evaluation.theory import Theory, theories
+from vicinal.neighbors.localizers import Ball
+from vicinal.outputs import ModelOutputs, as_regression
+from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
+from vicinal.regions import PredictionIntervals, PredictionSets
+
+RESAMPLES = 2000
+"""Bootstrap samples of the paired differences."""
+
+MOST_PAIRED = 2000
+"""Rows between which all distances are taken, for silhouettes and the paper's quantities."""
+
+MATCHED = 0.005
+"""Coverages closer than this compare."""
+
+LEAST_ROWS = 20
+"""Rows below which nothing can be said."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A mean difference of two answers to the same rows, with its bootstrap interval (95 %)."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.4g} ({self.low:+.4g} to {self.high:+.4g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Coverage of the same groups of rows under Split and with the neighborhood."""
+
+    names: tuple[str, ...]
+    rows: Ints  # (groups,)
+    split: Floats  # (groups,)
+    neighborhood: Floats  # (groups,)
+
+    def worst(self) -> tuple[float, float]:
+        """Return the lowest coverage of a group that is large enough to count, under Split and with neighbors."""
+        large = self.rows >= GROUP_ROWS
+        if not large.any():
+            return float("nan"), float("nan")
+        return float(self.split[large].min()), float(self.neighborhood[large].min())
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """Does localization help here? `str` says what was found; every number is measured on the rows given."""
+
+    split: Evaluation
+    neighborhood: Evaluation
+    size_difference: Paired  # neighborhood minus split
+    coverage_difference: Paired
+    tenths: Groups  # by the model's confidence; for a regression by the predicted value
+    classes: Groups | None
+    effective_sizes: Floats  # (n,) neighbors that count, if all counted alike
+    thin_below: int  # a neighborhood with fewer is thin: a quantile at this coverage is then its largest score
+    thin_share: float
+    mean_threshold: float  # of the rows whose threshold is finite
+    global_threshold: float
+    silhouette_inputs: float | None
+    silhouette_representations: float | None
+    theory: tuple[Theory, ...]
+    advice: str
+
+    def _worst_words(self) -> list[str]:
+        before, after = self.tenths.worst()
+        if np.isnan(before):
+            return [f"worst tenth              not measured: a tenth takes {GROUP_ROWS} rows"]
+        return [f"worst tenth              {before:.3f} split, {after:.3f} neighborhood"]
+
+    def __str__(self) -> str:
+        few, middle = np.quantile(self.effective_sizes, [0.05, 0.5])
+        lines = [
+            f"rows                     {self.split.rows}",
+            f"coverage                 {self.split.coverage:.4f} split, {self.neighborhood.coverage:.4f} neighborhood",
+            f"mean size                {self.split.mean_size:.4g} split, "
+            f"{self.neighborhood.mean_size:.4g} neighborhood",
+            f"difference in size       {self.size_difference}",
+            *self._worst_words(),
+            f"effective neighbors      {middle:.4g} (median), {few:.4g} (of 95 % of the rows, at least)",
+            f"thin neighborhoods       {self.thin_share:.1%} (fewer than {self.thin_below})",
+            f"expected threshold       {self.mean_threshold:.4g} neighborhood, {self.global_threshold:.4g} split",
+        ]
+        silhouettes = {"inputs": self.silhouette_inputs, "representations": self.silhouette_representations}
+        found = [f"{value:.3f} {name}" for name, value in silhouettes.items() if value is not None]
+        lines += [f"silhouette of classes    {', '.join(found)}"] if found else []
+        return "\n".join([*lines, self.advice])
+
+
+def diagnose(
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    *,
+    inputs: ArrayLike | None = None,
+    seed: int = 0,
+) -> Diagnosis:
+    """Compare the predictor with Split on the same calibration rows, on test rows with known targets.
+
+    `inputs` are the raw inputs of the rows, (n, ...), whose silhouette stands beside that of the representations.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> near = vc.Exponential(n_neighbors=200, bandwidth=2.0)
+    >>> predictor = vc.calibrate(data.outputs[:1500], data.labels[:1500], 0.9, localizer=near)
+    >>> found = vc.diagnose(predictor, data.outputs[1500:], data.labels[1500:])
+    >>> bool(found.size_difference.low <= found.size_difference.mean <= found.size_difference.high)
+    True
+    """
+    if not isinstance(predictor, Predictor) or not isinstance(outputs, ModelOutputs):
+        msg = "diagnose needs the predictor that calibrate returns, outputs and targets, in this order."
+        raise Incompatible(msg)
+    if len(outputs) < LEAST_ROWS:
+        msg = f"a diagnosis needs at least {LEAST_ROWS} rows; got {len(outputs)}."
+        raise TooFewRows(msg, rows=len(outputs), needed=LEAST_ROWS)
+    local, plain = predictor.predict(outputs), predictor.without_neighborhood().predict(outputs)  # type: ignore[arg-type]
+    return diagnosed(outputs, targets, predictor, local, plain, inputs, seed)
+
+
+def diagnosed(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    predictor: SetPredictor | IntervalPredictor,
+    local: PredictionSets | PredictionIntervals,
+    plain: PredictionSets | PredictionIntervals,
+    inputs: ArrayLike | None,
+    seed: int,
+) -> Diagnosis:
+    """Compare answers that are already there."""
+    rng = np.random.default_rng(seed_number("seed", seed))
+    covered = plain.covered(targets), local.covered(targets)
+    size = bootstrapped(sizes_of(local) - sizes_of(plain), rng)
+    coverage = bootstrapped(covered[1].astype(np.float64) - covered[0], rng)
+    effective = predictor.effective_sizes(outputs)
+    thin_below = rows_needed(predictor.coverage)
+    thin = float(np.mean(effective < thin_below))
+    finite = local.thresholds[np.isfinite(local.thresholds)]
+    tenths = grouped(quantile_numbers(_ordering(outputs, local, predictor), 10), _numbered(10), *covered)
+    labels = local.numbers(targets) if isinstance(local, PredictionSets) else None
+    chosen = np.sort(rng.permutation(len(outputs))[:MOST_PAIRED])
+    return Diagnosis(
+        split=evaluate(plain, targets),
+        neighborhood=evaluate(local, targets),
+        size_difference=size,
+        coverage_difference=coverage,
+        tenths=tenths,
+        classes=None if labels is None else grouped(labels, _class_names(local, labels), *covered),
+        effective_sizes=effective,
+        thin_below=thin_below,
+        thin_share=thin,
+        mean_threshold=float(finite.mean()) if len(finite) else float("nan"),
+        global_threshold=predictor.calibration.global_threshold(predictor.coverage),
+        silhouette_inputs=_silhouette(inputs, labels, chosen, "inputs"),
+        silhouette_representations=_silhouette(_mapped(outputs, predictor), labels, chosen, "representations"),
+        theory=_theory(outputs, predictor, labels, chosen),
+        advice=_advice(predictor, size, coverage, tenths, thin, thin_below),
+    )
+
+
+def sizes_of(regions: PredictionSets | PredictionIntervals) -> Floats:
+    """Return labels in each set, or the length of each interval, (n,)."""
+    return (regions.sizes if isinstance(regions, PredictionSets) else regions.lengths).astype(np.float64)
+
+
+def bootstrapped(differences: Floats, rng: np.random.Generator) -> Paired:
+    """Return the mean with the middle 95 % of the means of resampled rows."""
+    if not np.isfinite(differences).all():
+        return Paired(float("nan"), float("nan"), float("nan"))
+    n = len(differences)
+    means = [differences[rng.integers(n, size=n)].mean() for _ in range(RESAMPLES)]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Paired(float(differences.mean()), float(low), float(high))
+
+
+def grouped(groups: Ints, names: tuple[str, ...], split: np.ndarray, local: np.ndarray) -> Groups:
+    """Return both coverages of each group of rows that has any."""
+    rows = np.bincount(groups, minlength=len(names))
+    shares = (np.bincount(groups, part, minlength=len(names)) / np.maximum(rows, 1) for part in (split, local))
+    kept = rows > 0
+    before, after = (share[kept] for share in shares)
+    return Groups(tuple(name for name, some in zip(names, kept, strict=True) if some), rows[kept], before, after)
+
+
+def _ordering(
+    outputs: ModelOutputs, regions: PredictionSets | PredictionIntervals, predictor: SetPredictor | IntervalPredictor
+) -> Floats:
+    """Return what rows are cut into tenths by."""
+    if isinstance(regions, PredictionSets):
+        return np.asarray(regions.confidences, dtype=np.float64)
+    assert isinstance(predictor, IntervalPredictor)  # noqa: S101  intervals come from it
+    return predictor.score.center(predictor.score.prepare(as_regression(outputs)))
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(str(number + 1) for number in range(count))
+
+
+def _class_names(sets: PredictionSets | PredictionIntervals, labels: Ints) -> tuple[str, ...]:
+    names = sets.class_names if isinstance(sets, PredictionSets) else None
+    return tuple(str(number) for number in range(int(labels.max()) + 1)) if names is None else names
+
+
+def _mapped(outputs: ModelOutputs, predictor: Predictor) -> ArrayLike | None:
+    return None if outputs.representations is None else mapped_representations(outputs, predictor.representation_map)[:]
+
+
+def _silhouette(rows: ArrayLike | None, labels: Ints | None, chosen: Ints, name: str) -> float | None:
+    """Return how well classes cluster, from -1 to 1; None without rows, labels, or two classes with company."""
+    if rows is None or labels is None:
+        return None
+    from sklearn.metrics import silhouette_score
+
+    table = as_array(rows, name)
+    check_rows(len(labels), table, name, "the outputs")
+    some, own = as_reals(table[chosen].reshape(len(chosen), -1), name, 2).astype(np.float32), labels[chosen]
+    check_finite(some, name)
+    if not 2 <= len(np.unique(own)) < len(own):  # noqa: PLR2004
+        return None
+    return float(silhouette_score(some, own))
+
+
+def _theory(
+    outputs: ModelOutputs, predictor: SetPredictor | IntervalPredictor, labels: Ints | None, chosen: Ints
+) -> tuple[Theory, ...]:
+    if labels is None or outputs.representations is None or not isinstance(predictor, SetPredictor):
+        return ()
+    some, own = outputs[chosen], labels[chosen]
+    scores = label_scores(some, own, predictor.score, predictor.probability_model)  # type: ignore[arg-type]
+    radius = float(predictor.localizer.radius) if isinstance(predictor.localizer, Ball) else None
+    rows = mapped_representations(some, predictor.representation_map)[:]
+    return tuple(theories(rows, own, scores, float(predictor.coverage), radius))
+
+
+def _advice(predictor: Predictor, size: Paired, coverage: Paired, tenths: Groups, thin: float, thin_below: int) -> str:
+    """Say what to do."""
+    if predictor.localizer is None or not predictor.localizer.needs_distances():
+        return "This predictor has no neighborhood: everyone counts alike. Name a localizer to compare one with it."
+    before, after = tenths.worst()
+    if size.high < 0:
+        words = f"The neighborhood makes answers smaller by {-size.mean:.3g}: keep it."
+    elif size.low > 0:
+        words = f"The neighborhood makes answers larger by {size.mean:.3g}"
+        gained = after - before
+        if gained > 0.01:  # noqa: PLR2004  less is hardly worth a word
+            words += f", and covers the worst tenth {after:.3f} instead of {before:.3f}: "
+            words += "keep it if even coverage is worth that."
+        else:
+            words += ", and coverage is no more even: use method=Split(), or tune."
+    else:
+        words = "No difference in size can be seen"
+        words += "." if np.isnan(after) else f"; the worst tenth is covered {after:.3f} instead of {before:.3f}."
+    if abs(coverage.mean) > MATCHED:
+        words += f" Coverages differ by {coverage.mean:+.3f} on these rows, so sizes do not compare exactly."
+    if thin > 0.1:  # noqa: PLR2004
+        words += f" {thin:.0%} of the neighborhoods count for fewer than {thin_below} rows: widen them."
+    return words

@@ -1,0 +1,242 @@
+"""How good answers are: coverage with its interval, size, and how evenly coverage is spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    Reals,
+    as_reals,
+    check_finite,
+    check_rows,
+    proper_share,
+    seed_number,
+)
+from vicinal._util.groups import GROUP_ROWS, quantile_numbers
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.kernels.slabs import worst_slab
+from vicinal.regions import PredictionIntervals, PredictionSets
+
+SIZE_GROUPS = ((0, 1), (2, 3), (4, 10), (11, 100), (101, None))
+"""Set sizes that are looked at together (Angelopoulos et al. 2021, RAPS)."""
+
+
+@dataclass(frozen=True)
+class GroupCoverage:
+    """Coverage of one group of rows."""
+
+    name: str
+    rows: int
+    coverage: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured on rows with known targets; `str` prints it as a list.
+
+    Gaps are distances from the coverage asked for (or, where none is known, from the coverage reached).
+    """
+
+    rows: int
+    target: float | None
+    coverage: float
+    coverage_interval: tuple[float, float]  # Clopper-Pearson, 95 %
+    mean_size: float  # labels in a set, or length of an interval
+    median_size: float
+    empty_share: float
+    full_share: float
+    by_size: tuple[GroupCoverage, ...]
+    size_gap: float | None  # the largest |coverage - target| over groups of size (SSCV)
+    by_class: tuple[GroupCoverage, ...]
+    class_gap: float | None  # the mean |coverage - target| over classes (CovGap)
+    worst_class: float | None
+    by_confidence: tuple[GroupCoverage, ...]  # from the least to the most confident tenth
+    worst_confidence: float | None
+    worst_slab: float | None  # lowest coverage of a slab of representations (Romano et al. 2020)
+
+    def __str__(self) -> str:
+        low, high = self.coverage_interval
+        asked = "" if self.target is None else f", asked for {self.target:g}"
+        lines = [
+            f"rows               {self.rows}",
+            f"coverage           {self.coverage:.4f} (95 % interval {low:.4f} to {high:.4f}{asked})",
+            f"mean size          {self.mean_size:.4g} (median {self.median_size:.4g})",
+            f"empty, full        {self.empty_share:.2%}, {self.full_share:.2%}",
+        ]
+        if self.size_gap is not None:
+            lines.append(f"largest size gap   {self.size_gap:.4f}")
+        if self.class_gap is not None:
+            worst = "" if self.worst_class is None else f" (worst class {self.worst_class:.4f})"
+            lines.append(f"mean class gap     {self.class_gap:.4f}{worst}")
+        if self.worst_confidence is not None:
+            lines.append(f"worst tenth        {self.worst_confidence:.4f} (by the model's confidence)")
+        if self.worst_slab is not None:
+            lines.append(f"worst slab         {self.worst_slab:.4f} (sought on some rows, measured on others)")
+        return "\n".join(lines)
+
+
+def evaluate(
+    regions: PredictionSets | PredictionIntervals,
+    targets: ArrayLike,
+    *,
+    representations: ArrayLike | None = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Measure prediction sets or intervals against the truth; with `representations`, the worst slab too.
+
+    Examples
+    --------
+    >>> sets = PredictionSets(np.array([[True, False], [True, True]]), np.zeros(2), np.array([0.9, 0.6]))
+    >>> found = evaluate(sets, [0, 1])
+    >>> found.coverage, found.mean_size
+    (1.0, 1.5)
+    """
+    if not isinstance(regions, (PredictionSets, PredictionIntervals)):
+        hint = " Use module.predict(batch)." if type(regions).__name__ == "ConformalSets" else ""
+        msg = f"evaluate needs the sets or intervals that predict returns; got {type(regions).__name__}.{hint}"
+        raise Incompatible(msg)
+    if len(regions) == 0:
+        msg = "evaluate needs at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    covered = regions.covered(targets)
+    target = float(np.mean(covered)) if regions.coverage is None else regions.coverage
+    if isinstance(regions, PredictionSets):
+        sizes: Ints | Floats = regions.sizes
+        labels = regions.numbers(targets)
+        full = float(np.mean(regions.sizes == regions.members.shape[1]))
+        empty = float(np.mean(regions.sizes == 0))
+        by_size = _grouped(covered, _size_groups(regions.sizes))
+        by_class = _grouped(covered, _class_groups(labels, regions.class_names))
+        by_confidence = _grouped(covered, _quantile_groups(regions.confidences, 10, "tenth"))
+    else:
+        sizes = regions.lengths
+        full, empty = float(np.mean(np.isinf(sizes))), float(np.mean(regions.lower > regions.upper))
+        by_size = _grouped(covered, _quantile_groups(sizes, 5, "fifth"))
+        by_class, by_confidence = (), ()
+    return Evaluation(
+        rows=len(covered),
+        target=regions.coverage,
+        coverage=float(np.mean(covered)),
+        coverage_interval=binomial_interval(int(covered.sum()), len(covered)),
+        mean_size=float(np.mean(sizes)),
+        median_size=float(np.median(sizes)),
+        empty_share=empty,
+        full_share=full,
+        by_size=by_size,
+        size_gap=_largest_gap(by_size, target),
+        by_class=by_class,
+        class_gap=float(np.mean([abs(group.coverage - target) for group in by_class])) if by_class else None,
+        worst_class=_worst(by_class),
+        by_confidence=by_confidence,
+        worst_confidence=_worst(by_confidence),
+        worst_slab=None if representations is None else worst_slab_coverage(representations, covered, seed=seed),
+    )
+
+
+def binomial_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the Clopper-Pearson interval of a share.
+
+    Examples
+    --------
+    >>> binomial_interval(10, 10)[1]
+    1.0
+    """
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, n - successes + 1))
+    high = 1.0 if successes == n else float(beta.ppf(1 - tail, successes + 1, n - successes))
+    return low, high
+
+
+def worst_slab_coverage(
+    representations: ArrayLike,
+    covered: Bools,
+    *,
+    share: float = 0.1,
+    directions: int = 1000,
+    search_share: float = 0.25,
+    seed: int = 0,
+) -> float:
+    """Return the coverage of the worst slab {x : a <= v.x <= b} that holds at least `share` of the rows.
+
+    Direction and bounds are sought on a `search_share` of the rows and the coverage is measured on the others, so
+    that it is not low merely because it was sought (Romano, Sesia, Candes 2020, section S1.2). Where coverage is even,
+    the result is the overall coverage, higher or lower by chance.
+    """
+    rows = as_reals(representations, "representations", 2)
+    check_rows(len(covered), rows, "representations", "the answers")
+    check_finite(rows, "representations")
+    needed = int(np.ceil(1 / (proper_share("share", share) * proper_share("search_share", search_share))))
+    if len(rows) < needed:
+        msg = f"the worst slab needs at least {needed} rows; got {len(rows)}."
+        raise TooFewRows(msg, rows=len(rows), needed=needed)
+    rng = np.random.default_rng(seed_number("seed", seed))
+    shuffled = rng.permutation(len(rows))
+    cut = round(search_share * len(rows))
+    sought, measured = shuffled[:cut], shuffled[cut:]
+    least = int(np.ceil(share * cut))
+    vectors = rng.standard_normal((rows.shape[1], directions))
+    vectors /= np.linalg.norm(vectors, axis=0)
+    low, high, best = _sought_slab(_projected(rows, sought, vectors), covered[sought], vectors, least)
+    projected = _projected(rows, measured, best)
+    inside = (projected >= low) & (projected <= high)
+    return float(np.mean(covered[measured][inside])) if inside.any() else float("nan")
+
+
+def _projected(rows: Reals, chosen: Ints, vectors: Floats) -> Floats:
+    """Return the chosen rows along each direction, in float64 but never all rows at once."""
+    pieces = np.array_split(chosen, max(1, len(chosen) // 2048))
+    return np.concatenate([rows[piece].astype(np.float64) @ vectors for piece in pieces])
+
+
+def _sought_slab(projected: Floats, covered: Bools, vectors: Floats, least: int) -> tuple[float, float, Floats]:
+    """Return bounds and direction of the slab with the lowest coverage; `projected` is (n, directions)."""
+    best = (np.inf, 0.0, 0.0, 0)
+    for direction in range(vectors.shape[1]):
+        order = np.argsort(projected[:, direction], kind="stable")
+        start, stop, mean = worst_slab(covered[order].astype(np.float64), least)
+        if mean < best[0]:
+            line = projected[order, direction]
+            best = (mean, line[start], line[stop - 1], direction)
+    return best[1], best[2], vectors[:, best[3]]
+
+
+def _grouped(covered: Bools, groups: Mapping[str, Bools | Ints]) -> tuple[GroupCoverage, ...]:
+    found = ((name, covered[rows]) for name, rows in groups.items())
+    return tuple(GroupCoverage(name, len(part), float(np.mean(part))) for name, part in found if len(part))
+
+
+def _size_groups(sizes: Ints) -> dict[str, Bools | Ints]:
+    groups: dict[str, Bools | Ints] = {}
+    for low, high in SIZE_GROUPS:
+        name = f"{low} to {high} labels" if high is not None else f"{low} labels or more"
+        groups[name] = (sizes >= low) & (sizes <= (np.inf if high is None else high))
+    return groups
+
+
+def _class_groups(labels: Ints, names: tuple[str, ...] | None) -> dict[str, Bools | Ints]:
+    known = np.unique(labels[labels >= 0])
+    return {str(label) if names is None else names[label]: labels == label for label in known}
+
+
+def _quantile_groups(values: Floats, parts: int, word: str) -> dict[str, Bools | Ints]:
+    """Cut rows into about equally large groups by ascending value, and name them."""
+    group = quantile_numbers(values, parts)
+    return {f"{word} {number + 1}": group == number for number in range(parts)}
+
+
+def _worst(groups: tuple[GroupCoverage, ...]) -> float | None:
+    return min((group.coverage for group in groups if group.rows >= GROUP_ROWS), default=None)
+
+
+def _largest_gap(groups: tuple[GroupCoverage, ...], target: float) -> float | None:
+    gaps = [abs(group.coverage - target) for group in groups if group.rows >= GROUP_ROWS]
+    return max(gaps, default=None)

@@ -1,0 +1,64 @@
+"""Exact search by brute force: products of queries and rows, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vicinal._util.arrays import Reals, positive
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.progress import steps
+from vicinal._util.register import register
+from vicinal.errors import InvalidArgument, Option
+from vicinal.neighbors.blocks import NumpyBlock, plan_blocks
+from vicinal.neighbors.products import QUERY_TILE, TILE
+from vicinal.neighbors.reference import Reference
+from vicinal.neighbors.search import ExactNeighborSearch
+
+MOST_MEGABYTES = 1e9
+"""More than any machine has."""
+
+
+@register
+@dataclass(frozen=True)
+class ExactSearch(ExactNeighborSearch):
+    """Exact neighbors by brute force in blocks; `megabytes` bounds the block of products held at a time.
+
+    Examples
+    --------
+    >>> ExactSearch(megabytes=128)
+    ExactSearch(megabytes=128)
+    """
+
+    megabytes: float = 64.0
+
+    def __post_init__(self) -> None:
+        if positive("megabytes", self.megabytes) > MOST_MEGABYTES:
+            raise InvalidArgument("megabytes", self.megabytes, f"at most {MOST_MEGABYTES:g}")
+
+    def distances(
+        self, reference: Reference, queries: Readable, *, progress: str | None = None
+    ) -> Iterator[NumpyBlock]:
+        """Yield blocks of consecutive queries against all rows."""
+        item = reference.rows.dtype.itemsize
+        # A query takes its products, and itself as it comes and as it is compared.
+        query_bytes = ((len(reference.rows) if reference.multiplied else 0) + 3 * reference.width) * item
+        threads, most = plan_blocks(
+            reference,
+            reference.n,
+            query_bytes,
+            least_queries=QUERY_TILE,
+            advice="fewer rows or columns, or {approximate}",
+            approximate=Option("search", "FaissSearch()"),
+        )
+        fitting = min(most, int(self.megabytes * 2**20 / (item * max(1, len(reference.rows)))))
+        block = max(QUERY_TILE, fitting // TILE * TILE)
+        products: Reals | None = None
+        for first in steps(range(0, len(queries), block), progress):
+            panel = reference.panel(queries[first : first + block], products)
+            products = panel.dots if products is None else products  # the first block is the largest
+            yield NumpyBlock(first, panel, threads)
+
+    def arithmetic(self, reference: Reference) -> str:
+        """Return what this machine makes of distances."""
+        return reference.arithmetic

@@ -1,0 +1,77 @@
+"""Rows that a fitted part remembers, so that they can be neighbors of new ones: what votes and scales share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vicinal._util.arrays import Floats, Ints
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.register import register
+from vicinal.errors import ShapeMismatch
+from vicinal.kernels.distances import Panel
+from vicinal.kernels.weights import Rule
+from vicinal.neighbors import ExactSearch, Reference
+from vicinal.neighbors.engine import engine_of
+from vicinal.neighbors.localizers import BoundLocalizer, Localizer
+from vicinal.neighbors.numba_engine import over_blocks
+from vicinal.outputs import ModelOutputs
+from vicinal.representations import RepresentationMap
+from vicinal.representations.map import map_representations
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class FittedRows:
+    """Fitted rows, as mapped, and the rule by which they are neighbors of others."""
+
+    reference: Reference = field(repr=False)
+    localizer: Localizer
+    representation_map: RepresentationMap | None
+
+    def __post_init__(self) -> None:
+        self.localizer.bind(self.reference.n)
+
+    @classmethod
+    def of(cls, rows: Readable, localizer: Localizer, representation_map: RepresentationMap | None) -> FittedRows:
+        """Keep mapped rows, (n, d)."""
+        return cls(Reference.of(rows, np.arange(len(rows))), localizer, representation_map)
+
+    def __len__(self) -> int:
+        return self.reference.n
+
+    def map_representations(self, outputs: ModelOutputs, why: str) -> Readable:
+        """Return other rows as these were mapped, (n, d); refuse another width."""
+        rows = map_representations(outputs, self.representation_map, why)
+        if rows.shape[1] != self.reference.width:
+            msg = f"representations must have {self.reference.width} columns, as {why} was fitted; got {rows.shape[1]}."
+            raise ShapeMismatch(msg)
+        return rows
+
+    def nearest(self, outputs: ModelOutputs, why: str) -> tuple[Ints, Floats, Floats]:
+        """Return the neighbors of one row, given as outputs of one: rows, distances and weights, nearest first."""
+        search = ExactSearch()
+        blocks = search.distances(self.reference, self.map_representations(outputs, why))
+        return next(engine_of(search).nearest_first(blocks, BoundLocalizer(self.localizer, len(self) - 1)))[:3]
+
+    def over(
+        self,
+        outputs: ModelOutputs,
+        why: str,
+        work: Callable[[Panel, Rule, Ints, int, int, int], object],
+        *,
+        themselves: bool,
+    ) -> None:
+        """Call `work(panel, rule, own, first, start, stop)` for all rows; `own[first + q]` is a row to leave out.
+
+        With `themselves`, the outputs are the remembered rows in their order, and none is its own neighbor.
+        """
+        if themselves and len(outputs) != len(self):
+            msg = f"this needs the {len(self)} rows that {why} was fitted on, in their order; got {len(outputs)}."
+            raise ShapeMismatch(msg)
+        own = np.arange(len(outputs)) if themselves else np.full(len(outputs), -1)
+        rule = self.localizer.rule(len(self) - 1)
+        blocks = ExactSearch().distances(self.reference, self.map_representations(outputs, why))
+        over_blocks(blocks, lambda panel, first, start, stop: work(panel, rule, own, first, start, stop))

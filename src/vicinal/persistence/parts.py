@@ -1,0 +1,208 @@
+"""Parts to and from a flat list of names and fields: names are looked up in one table, and nothing is executed.
+
+Every configured or fitted part is a frozen dataclass of numbers, text, None, arrays and other parts. A part is written
+as its name and its fields; fields refer to arrays by name and to other parts by their place earlier in the list, so
+that what several parts share is written once, and reading is a loop that always ends.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal import calibration, neighbors, probability_models, representations, scores, tuning
+from vicinal._util.register import PARTS, part_fields, part_name
+from vicinal.errors import CorruptArtifact, Incompatible, MissingExtra, UnsupportedArtifact, VicinalError
+from vicinal.persistence.container import Column
+
+BUILT_IN = (calibration, neighbors, probability_models, representations, scores, tuning)
+"""What registers the library's own parts, before a file is read. Nothing that a file names is ever imported."""
+
+Entry: TypeAlias = dict[str, Any]
+
+MOST_TEXT = 64
+"""Characters of an unknown name that a message repeats."""
+
+
+@dataclass
+class Writer:
+    """Collects parts and arrays; a part or an array that occurs twice is written once."""
+
+    precision: np.dtype[Any] | None = None  # of rows of representations, where they lose nothing by it
+    entries: list[Entry] = field(default_factory=list)
+    columns: dict[str, Column] = field(default_factory=dict)
+    _places: dict[int, int] = field(default_factory=dict)
+    _held: list[object] = field(default_factory=list)  # keeps ids from being used again
+
+    def part(self, part: Any) -> int:
+        """Write a part after those it is made of; return its place."""
+        if id(part) in self._places:
+            return self._places[id(part)]
+        name, found = part_name(type(part)), part_fields(part)
+        hints = stored_hints(type(part))
+        wrong = next((key for key, value in found.items() if not fits(_plain(value), hints[key])), None)
+        if wrong is not None:
+            msg = f"{name}.{wrong} is a {type(found[wrong]).__name__}, which cannot be saved as {hints[wrong]}."
+            raise Incompatible(msg)
+        values = {key: self.value(value, f"{name}.{key}") for key, value in found.items()}
+        entry: Entry = {"name": name, "fields": values}
+        self.entries.append(entry)
+        self._held.append(part)
+        self._places[id(part)] = len(self.entries) - 1
+        return len(self.entries) - 1
+
+    def value(self, value: Any, what: str) -> Any:
+        """Return the JSON for a number, text, None, an array, a list or a part."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, np.ndarray):
+            return {"array": self.array(value, what)}
+        if isinstance(value, (tuple, list)):
+            return {"list": [self.value(item, what) for item in value]}
+        return {"part": self.part(value)}
+
+    def array(self, array: NDArray[Any], what: str) -> str:
+        """Write an array; return its name."""
+        known = next((name for name, column in self.columns.items() if column.array is array), None)
+        if known is not None:
+            return known
+        name = what if what not in self.columns else f"{what}.{len(self.columns)}"
+        dtype = array.dtype
+        if self.precision is not None and what.endswith("rows") and lossless(array, self.precision):
+            dtype = self.precision
+        self.columns[name] = Column(np.ascontiguousarray(array), dtype)
+        return name
+
+
+def lossless(rows: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Return whether rows of real numbers lose nothing in a smaller type.
+
+    Examples
+    --------
+    >>> lossless(np.array([[0.5]]), np.dtype(np.float16)), lossless(np.array([[0.1]]), np.dtype(np.float16))
+    (True, False)
+    """
+    if rows.dtype.kind != "f" or rows.dtype.itemsize < dtype.itemsize:
+        return False
+    with np.errstate(over="ignore"):
+        return all(
+            np.array_equal(rows[start : start + 4096].astype(dtype), rows[start : start + 4096])
+            for start in range(0, len(rows), 4096)
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as it will be read: numbers of Python, tuples."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value
+
+
+def read_parts(entries: list[Any], arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
+    """Return the parts of a list of entries, each made after those it refers to."""
+    found: list[Any] = []
+    for place, entry in enumerate(entries):
+        name, given = _entry(entry, place)
+        values = {key: _value(value, found, arrays) for key, value in given.items()}
+        found.append(_made(name, values))
+    return found
+
+
+def _entry(entry: Any, place: int) -> tuple[str, dict[str, Any]]:
+    if not isinstance(entry, dict) or set(entry) != {"name", "fields"} or not isinstance(entry["fields"], dict):
+        msg = f"part {place} is not a name with fields."
+        raise CorruptArtifact(msg)
+    name = entry["name"]
+    if not isinstance(name, str) or name not in PARTS:
+        raise UnsupportedArtifact(_unknown(place, str(name)[:MOST_TEXT]))
+    return name, entry["fields"]
+
+
+def _unknown(place: int, name: str) -> str:
+    """Say what to do about a part that nobody registered here."""
+    module = name.partition(":")[0]
+    if ":" in name and module.replace(".", "").isidentifier():
+        return (
+            f"part {place} is {name!r}, a part of somebody's own: import {module} before loading, or give --import "
+            f"{module} on the command line."
+        )
+    return f"part {place} is called {name!r}, which this version of vicinal does not know. Was it saved by a newer one?"
+
+
+def _value(value: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        (kind, what), *_ = value.items()
+        if kind == "array" and isinstance(what, str) and what in arrays:
+            return arrays[what]
+        if kind == "part" and type(what) is int and 0 <= what < len(parts):
+            return parts[what]
+        if kind == "list" and isinstance(what, list):
+            return tuple(_value(item, parts, arrays) for item in what)
+    msg = f"a field refers to something that is not there: {str(value)[:MOST_TEXT]}."
+    raise CorruptArtifact(msg)
+
+
+def _made(name: str, values: dict[str, Any]) -> Any:
+    """Return the part of a name with these fields; refuse fields that are not its own, or of another type."""
+    kind = PARTS[name]
+    hints = stored_hints(kind)
+    if set(values) != set(hints):
+        msg = f"{name} must have the fields {sorted(hints)}; got {[str(key)[:MOST_TEXT] for key in values]}."
+        raise CorruptArtifact(msg)
+    wrong = next((key for key, value in values.items() if not fits(value, hints[key])), None)
+    if wrong is not None:
+        msg = f"{name}.{wrong} is of another type: {type(values[wrong]).__name__}."
+        raise CorruptArtifact(msg)
+    try:
+        return getattr(kind, "from_stored", kind)(**values)
+    except MissingExtra:
+        raise
+    except (VicinalError, ValueError, TypeError, OverflowError) as error:
+        msg = f"{name} cannot be as it is written: {error}"
+        raise CorruptArtifact(msg) from error
+
+
+def stored_hints(kind: Any) -> dict[str, Any]:
+    """Return the type of each stored field of a part: of its dataclass, or of the arguments of its `from_stored`."""
+    if kind not in HINTS:
+        stored = getattr(kind, "from_stored", None)
+        hints = get_type_hints(kind if stored is None else stored)
+        names = [one.name for one in fields(kind)] if stored is None else [name for name in hints if name != "return"]
+        HINTS[kind] = {name: hints[name] for name in names}
+    return HINTS[kind]
+
+
+HINTS: dict[type, dict[str, Any]] = {}
+"""What `stored_hints` found: a file may hold many parts of a kind."""
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is what a field's annotation says.
+
+    Examples
+    --------
+    >>> fits(3, float), fits(True, int), fits(None, int | None), fits(np.zeros(2), NDArray[np.int64])
+    (True, False, True, False)
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and issubclass(value.dtype.type, get_args(inner[1])[0])
+    if origin is tuple:
+        kinds = inner[:1] * len(value) if isinstance(value, tuple) and inner[-1] is Ellipsis else inner
+        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(fits, value, kinds))
+    if hint is float:
+        return type(value) in (int, float)
+    if hint in (int, bool, str, type(None)):
+        return type(value) is hint
+    return isinstance(hint, type) and is_dataclass(value) and isinstance(value, hint)

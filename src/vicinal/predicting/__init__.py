@@ -1,6 +1,0 @@
-"""Answers for files of rows, larger than memory if need be: read, predicted and written a chunk at a time."""
-
-from vicinal.predicting.answers import Answers, Wanted, answered
-from vicinal.predicting.job import predict_file
-
-__all__ = ["Answers", "Wanted", "answered", "predict_file"]

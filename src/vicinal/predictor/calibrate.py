@@ -1,0 +1,321 @@
+"""The front door: parts and calibration rows in, a predictor out; where no neighborhood is said, it is tuned first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import Ints
+from vicinal._util.memory import within
+from vicinal._util.splitting import split_rows
+from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
+from vicinal.calibration.fingerprints import fingerprint, row_marks
+from vicinal.calibration.levels import Coverage, exact_coverage
+from vicinal.calibration.scored_rows import (
+    check_fitted_apart,
+    check_other_rows,
+    checked_targets,
+    fitting_score,
+    mapped_representations,
+    no_columns,
+    scored_rows,
+)
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.neighbors import ExactSearch, NeighborSearch
+from vicinal.neighbors.localizers import Localizer
+from vicinal.outputs import (
+    ClassificationOutputs,
+    ModelOutputs,
+    RegressionOutputs,
+    as_classification,
+    check_distinct_ids,
+)
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor, check_outputs
+from vicinal.probability_models import ProbabilityModel
+from vicinal.representations import MapPlan, RepresentationMap
+from vicinal.scores import ClassificationScore, RegressionScore, Score
+from vicinal.tuning import Grid, Space, TuningReport, tune
+from vicinal.tuning.space import EVERYONE
+from vicinal.tuning.tune import tuning_rows_needed
+
+SET_ASIDE = 3
+"""Without a localizer, one row in this many is set aside to choose one on."""
+
+MOST_ASIDE, MOST_JUDGED = 10_000, 2_000
+"""Rows set aside at most, and those of them that judge candidates: more would take minutes and change little."""
+
+WORTH_TUNING = 50
+"""Rows below which nothing is chosen on them: everyone then counts alike."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is calibrated; None is the natural score, or as given, or left to be chosen."""
+
+    score: Score | None
+    localizer: Localizer | None
+    probability_model: ProbabilityModel | None
+    representation_map: RepresentationMap | None
+
+
+@overload
+def calibrate(
+    outputs: ClassificationOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = ...,
+    *,
+    score: ClassificationScore | None = ...,
+    localizer: Localizer | None = ...,
+    probability_model: ProbabilityModel | None = ...,
+    representation_map: RepresentationMap | None = ...,
+    method: Method | None = ...,
+    search: NeighborSearch | None = ...,
+    memory: float | str | None = ...,
+    progress: bool = ...,
+) -> SetPredictor: ...
+@overload
+def calibrate(
+    outputs: RegressionOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = ...,
+    *,
+    score: RegressionScore | None = ...,
+    localizer: Localizer | None = ...,
+    probability_model: None = ...,
+    representation_map: RepresentationMap | None = ...,
+    method: Method | None = ...,
+    search: NeighborSearch | None = ...,
+    memory: float | str | None = ...,
+    progress: bool = ...,
+) -> IntervalPredictor: ...
+def calibrate(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = 0.9,
+    *,
+    score: Score | None = None,
+    localizer: Localizer | None = None,
+    probability_model: ProbabilityModel | None = None,
+    representation_map: RepresentationMap | None = None,
+    method: Method | None = None,
+    search: NeighborSearch | None = None,
+    memory: float | str | None = None,
+    progress: bool = False,
+) -> SetPredictor | IntervalPredictor:
+    """Calibrate on rows that neither the model nor any fitted part has seen.
+
+    Without `method`: Exact. Without a `localizer` (which Split does not need), a third of the rows, at most 10,000, is
+    set aside; whatever of the four parts is None is chosen on it by `tune` (the report is `tuning` of the predictor),
+    and the others calibrate. With one, None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what the
+    outputs hold), and probabilities and representations as given.
+
+    `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs, which may be memory-mapped,
+    and the predictor itself. Without it: `VICINAL_MEMORY`, or about 512 MB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-2, 2, size=(600, 1))
+    >>> y = rng.normal(0, 0.1 + np.abs(x[:, 0]))
+    >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(600), x)
+    >>> predictor = vc.calibrate(outputs[:500], y[:500], 0.9, localizer=vc.Uniform(n_neighbors=100))
+    >>> intervals = predictor.predict(vc.ModelOutputs.from_predictions([0.0, 0.0], [[0.0], [2.0]]))
+    >>> bool(intervals.lengths[0] < intervals.lengths[1])
+    True
+    """
+    exact_coverage(coverage)
+    check_outputs(outputs)
+    if len(outputs) == 0:
+        msg = "calibration needs at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    check_distinct_ids(outputs.row_ids)
+    parts = Parts(score, localizer, probability_model, representation_map)
+    chosen = Exact() if method is None else method
+    check_parts(outputs, parts, chosen)
+    _check_kind("search", search, NeighborSearch, "a search such as ExactSearch() or FaissSearch(...), or None")
+    how = How(chosen, ExactSearch() if search is None else search, progress=progress)
+    chosen.check_search(how.search)
+    with within(memory):
+        if localizer is None and chosen.local:
+            found = _tuned(outputs, targets, coverage, parts, how)
+        else:
+            check_parts_apart(outputs, parts)
+            found = _calibrated(outputs, targets, coverage, parts, how)
+        return replace(
+            found,
+            data=fingerprint(outputs, checked_targets(outputs, targets)),
+            seen=row_marks(outputs),
+            row_ids=chosen.neighbor_ids(outputs),
+        )
+
+
+@dataclass(frozen=True)
+class How:
+    """How the parts are calibrated."""
+
+    method: Method
+    search: NeighborSearch
+    progress: bool
+
+
+def _tuned(
+    outputs: ModelOutputs, targets: ArrayLike, coverage: Coverage, parts: Parts, how: How
+) -> SetPredictor | IntervalPredictor:
+    """Set a share of the rows aside, choose on it what is None, and calibrate on the others; say so."""
+    how.method.check_rows_may_be_set_aside()
+    n = len(outputs)
+    aside, kept = rows_aside(n, coverage)
+    if len(aside) == 0:
+        everyone = replace(parts, localizer=EVERYONE)
+        check_parts_apart(outputs, everyone)
+        return replace(_calibrated(outputs, targets, coverage, everyone, how), remark=not_chosen(coverage))
+    check_parts_apart(outputs, parts)
+    values = checked_targets(outputs, targets)
+    report = chosen_parts(outputs[aside], values[aside], coverage, parts, how.search, progress=how.progress)
+    found = _calibrated(outputs[kept], values[kept], coverage, Parts(**report.settings), how, kept)
+    return replace(found, tuning=report, remark=set_aside(len(aside), n))
+
+
+def rows_aside(n: int, coverage: Coverage) -> tuple[Ints, Ints]:
+    """Return which of n rows are set aside to choose the parts on, and which calibrate; none where they are too few."""
+    needed = _aside_needed(coverage)
+    # Drawn without a look at the rows, so that those kept stay exchangeable with test rows.
+    aside, kept = split_rows(n, [min(n // SET_ASIDE, max(MOST_ASIDE, needed)), None])
+    return (aside, kept) if len(aside) >= needed else (aside[:0], np.arange(n))
+
+
+def _aside_needed(coverage: Coverage) -> int:
+    return max(WORTH_TUNING, tuning_rows_needed(coverage))
+
+
+def not_chosen(coverage: Coverage) -> str:
+    """Say that there were too few rows to choose a neighborhood on."""
+    needed = _aside_needed(coverage)
+    return (
+        f"No neighborhood was chosen, everyone counts alike: choosing takes {needed} rows set aside, a third of "
+        f"{SET_ASIDE * needed}."
+    )
+
+
+def set_aside(rows: int, n: int) -> str:
+    """Say what was done with the rows before they were calibrated on."""
+    return f"{rows} of {n} rows were set aside to choose the parts on, and take no part in calibration."
+
+
+def chosen_parts(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage,
+    parts: Parts,
+    search: NeighborSearch,
+    *,
+    progress: bool,
+) -> TuningReport:
+    """Choose on rows set aside whatever of the parts is None."""
+    space = Space(
+        score=None if parts.score is None else [parts.score],
+        probability_model=None if parts.probability_model is None else [parts.probability_model],
+        representation_map=None if parts.representation_map is None else [parts.representation_map],
+    )
+    judged = max(MOST_JUDGED, _aside_needed(coverage))
+    return tune(outputs, targets, coverage, strategy=Grid(space), search=search, most_rows=judged, progress=progress)
+
+
+def _calibrated(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage,
+    parts: Parts,
+    how: How,
+    numbers: Ints | None = None,
+) -> SetPredictor | IntervalPredictor:
+    """Calibrate on all rows; `numbers` is how their owner knows them, where not 0, 1, 2, ..."""
+    whole = completed(parts, outputs, how.method)
+
+    def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
+        check_other_rows(outputs, rows)
+        fitting_score(rows, whole.score)
+        return scored_with(whole, rows, values)
+
+    own = replace(scored_with(whole, outputs, targets), given_numbers=numbers)
+    progress = "calibrate" if how.progress else None
+    calibration = how.method.calibrate(Task(own, whole.localizer, how.search, scorer, progress))
+    calibration.guarantee(coverage)
+    return assembled(outputs, coverage, whole, how.method, calibration)
+
+
+def completed(parts: Parts, outputs: ModelOutputs, method: Method) -> Parts:
+    """Return the parts with the score that fits the outputs, and without a localizer where a method has none."""
+    score = fitting_score(outputs, parts.score)
+    return replace(parts, score=score, localizer=parts.localizer if method.local else None)
+
+
+def scored_with(parts: Parts, rows: ModelOutputs, targets: ArrayLike) -> ScoredRows:
+    """Return rows with the scores that complete parts give them, and representations where distances matter."""
+    assert parts.score is not None  # noqa: S101  they are complete
+    near = parts.localizer is not None and parts.localizer.needs_distances()
+    columns = mapped_representations(rows, parts.representation_map) if near else no_columns(len(rows))
+    return scored_rows(rows, targets, parts.score, parts.probability_model, columns)
+
+
+def assembled(
+    outputs: ModelOutputs, coverage: Coverage, parts: Parts, method: Method, calibration: Calibration
+) -> SetPredictor | IntervalPredictor:
+    """Put parts and calibration together."""
+    if isinstance(parts.score, RegressionScore):
+        return IntervalPredictor(
+            coverage=coverage,
+            localizer=parts.localizer,
+            representation_map=parts.representation_map,
+            method=method,
+            calibration=calibration,
+            score=parts.score,
+        )
+    assert isinstance(parts.score, ClassificationScore)  # noqa: S101  a score is one or the other
+    classified = as_classification(outputs)
+    return SetPredictor(
+        coverage=coverage,
+        localizer=parts.localizer,
+        representation_map=parts.representation_map,
+        method=method,
+        calibration=calibration,
+        score=parts.score,
+        probability_model=parts.probability_model,
+        n_classes=classified.n_classes,
+        class_names=classified.class_names,
+    )
+
+
+def check_parts_apart(outputs: ModelOutputs, parts: Parts) -> None:
+    """Refuse parts that were fitted on the rows to be calibrated on and remember them."""
+    if parts.probability_model is not None:
+        check_fitted_apart(outputs, parts.probability_model, parts.probability_model.fitted_rows)
+    if isinstance(parts.score, RegressionScore):
+        check_fitted_apart(outputs, parts.score, parts.score.fitted_rows)
+
+
+def check_parts(outputs: ModelOutputs, parts: Parts, method: Method) -> None:
+    """Refuse parts that are not what their argument says, or do not fit the outputs."""
+    score = fitting_score(outputs, parts.score)
+    _check_kind("method", method, Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()")
+    _check_kind("localizer", parts.localizer, Localizer, "Exponential(...), Uniform(...), Ball(...), or None")
+    fitted = "a fitted model such as TemperatureScaling.fit(...)"
+    _check_kind("probability_model", parts.probability_model, ProbabilityModel, fitted)
+    if parts.probability_model is not None and isinstance(score, RegressionScore):
+        msg = "probability_model=... is for classifiers; a regression has none."
+        raise Incompatible(msg)
+    if isinstance(parts.representation_map, MapPlan):
+        msg = f"representation must be fitted first, on rows set aside: {parts.representation_map!r}.fit(rows)."
+        raise Incompatible(msg)
+    _check_kind("representation_map", parts.representation_map, RepresentationMap, "a fitted map, or None")
+
+
+def _check_kind(name: str, part: object, kind: type, expected: str) -> None:
+    if part is not None and not isinstance(part, kind):
+        msg = f"{name} must be {expected}; got {part!r}."
+        raise Incompatible(msg)

@@ -1,0 +1,429 @@
+"""A calibrated predictor: predicts, at any coverage, with p-values and explanations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import array_api_compat.numpy
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.memory import rows_within, within
+from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, Task
+from vicinal.calibration.explain import Explanation
+from vicinal.calibration.levels import Coverage, exact_coverage, written_coverage
+from vicinal.calibration.scored_rows import (
+    checked_scores,
+    label_scores,
+    mapped_representations,
+    no_columns,
+    value_scores,
+)
+from vicinal.calibration.split import SplitCalibration
+from vicinal.errors import Incompatible, InvalidArgument, ShapeMismatch
+from vicinal.neighbors import ExactNeighborSearch, NeighborSearch
+from vicinal.neighbors.localizers import Localizer
+from vicinal.outputs import (
+    ClassificationOutputs,
+    ModelOutputs,
+    RegressionOutputs,
+    RowIds,
+    as_classification,
+    as_regression,
+)
+from vicinal.persistence.artifact import ArtifactInfo, Document, save
+from vicinal.persistence.parts import lossless
+from vicinal.probability_models import ProbabilityModel, probability_chunks
+from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES
+from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.representations import Chained, RepresentationMap, Rounded
+from vicinal.scores import ClassificationScore, RegressionScore
+from vicinal.scores.never_empty import row_maxima
+from vicinal.scores.uniforms import row_uniforms
+from vicinal.tuning import TuningReport
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Predictor(ABC):
+    """A calibrated predictor: parts and arrays; predicting never changes it."""
+
+    coverage: Coverage
+    localizer: Localizer | None
+    representation_map: RepresentationMap | None
+    method: Method
+    calibration: Calibration
+    tuning: TuningReport | None = None  # how the parts were chosen, where `calibrate` chose them
+    remark: str = ""  # what was done with the rows before they were calibrated on
+    data: str = ""  # fingerprint of the rows that were given to calibrate on
+    seen: Floats | None = None  # by which those rows are recognized again, (n,)
+    row_ids: RowIds | None = None  # of the rows that neighbors are numbered by, (n,)
+
+    kind: ClassVar[str]
+    """What the file of a saved predictor says it holds."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, in numbers and, as `str`, in words."""
+        found = self.calibration.guarantee(self.coverage)
+        return replace(found, words=f"{found.words} {self.remark}") if self.remark else found
+
+    def at(self, coverage: Coverage) -> Self:
+        """Return the predictor for another coverage; it shares all arrays."""
+        self.calibration.guarantee(coverage)
+        return replace(self, coverage=coverage)
+
+    def without_neighborhood(self) -> Self:
+        """Return the predictor that Split makes of the same scores of the same rows: one threshold for all."""
+        return replace(
+            self, method=Split(), localizer=None, calibration=SplitCalibration(self.calibration.ranked_scores)
+        )
+
+    def effective_sizes(self, outputs: ModelOutputs) -> Floats:
+        """Return how many equally weighted neighbors those of each row are worth, (n,)."""
+        return self.calibration.effective_sizes(self.map_representations(outputs))
+
+    def thresholds(
+        self, outputs: ModelOutputs, coverages: Sequence[Coverage] | None = None, *, progress: bool = False
+    ) -> Floats:
+        """Return the largest accepted score of each row, (n,); with `coverages`, at each of them, (n, coverages)."""
+        rows = self.map_representations(outputs)
+        wanted = [self.coverage] if coverages is None else _listed(coverages)
+        found = self.calibration.thresholds(rows, wanted, progress="predict" if progress else None)
+        return found[:, 0] if coverages is None else found
+
+    @property
+    def search(self) -> NeighborSearch:
+        """How neighbors are found, with all numbers said that were chosen."""
+        return self.calibration.resolved_search()
+
+    def recall(self, outputs: ModelOutputs) -> float:
+        """Return the share of these rows' exact neighbors that the search finds: 1 unless it is approximate.
+
+        Each row is compared with all that can be neighbors: some hundred rows are enough.
+        """
+        return self.calibration.recall(self.map_representations(outputs))
+
+    def neighbors(self, outputs: ModelOutputs) -> Iterator[Neighbors]:
+        """Yield the neighbors of each row, nearest first."""
+        return self.calibration.neighbors(self.map_representations(outputs))
+
+    def explain(self, outputs: ModelOutputs, row: int = 0) -> Explanation:
+        """Return the neighbors of one row with their weights, and its threshold beside the global one."""
+        check_outputs(outputs)
+        number = whole_number("row", row, least=0, most=len(outputs) - 1)
+        one = outputs[number : number + 1]
+        return Explanation(
+            neighbors=next(self.neighbors(one)),
+            threshold=float(self.thresholds(one)[0]),
+            global_threshold=self.calibration.global_threshold(self.coverage),
+            coverage=float(exact_coverage(self.coverage)),
+        )
+
+    def save(self, path: str | Path, *, precision: int | None = None, model: str | None = None) -> ArtifactInfo:
+        """Save to one file, whole or not at all, that `load` reads; return what it says of itself, its size with it.
+
+        The file holds names and numbers, never code. Representations are stored as they are, or in a `precision` of 16
+        or 32 bits; where that rounds them, the predictor of *rounded* rows is saved (see `rounded`). `model` is any
+        text that says which model made the outputs, such as the checksum of its weights.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(40.0), np.arange(40.0)[:, None])
+        >>> predictor = vc.calibrate(outputs, np.arange(40.0) % 7, 0.8, localizer=vc.Uniform(5))
+        >>> info = predictor.save(Path(tempfile.mkdtemp()) / "model.vicinal")
+        >>> vc.load(info.path)
+        IntervalPredictor(coverage=0.8, Uniform(n_neighbors=5), method=Exact, 40 ranked rows)
+        """
+        if model is not None and not isinstance(model, str):
+            raise InvalidArgument("model", model, "a text that says which model made the outputs")
+        kept = self if precision is None else self.rounded(precision)
+        return save(path, kept.document(model), precision)
+
+    def document(self, model: str | None = None) -> Document:
+        """Return what is saved of the predictor: its parts, arrays and facts."""
+        return Document(
+            kind=self.kind,
+            parts={
+                "score": getattr(self, "score", None),
+                "localizer": self.localizer,
+                "probability_model": getattr(self, "probability_model", None),
+                "representation_map": self.representation_map,
+                "method": self.method,
+                **({} if isinstance(self.search, ExactNeighborSearch) else {"search": self.search}),
+            },
+            arrays=self.calibration.kept(),
+            tuning=self.tuning,
+            coverage=written_coverage(self.coverage),
+            guarantee=self.guarantee,
+            remark=self.remark,
+            arithmetic=self.calibration.arithmetic,
+            data=self.data,
+            seen=self.seen,
+            row_ids=self.row_ids,
+            model=model,
+            **self._classes(),
+        )
+
+    def rounded(self, bits: int) -> Self:
+        """Return the predictor with representations rounded to 16 or 32 bits, of calibration and test rows alike.
+
+        It is calibrated anew on the rounded rows, so its guarantee holds; rows that lose nothing stay as they are.
+        """
+        last, rows = Rounded(bits), self.calibration.reference_rows()
+        if rows is None or not self.calibration.width or lossless(rows.representations[:], np.dtype(f"f{bits // 8}")):
+            return self
+        if not self.method.ranks_reference:
+            msg = (
+                f"{type(self.method).__name__} ranks rows that it does not keep, so it cannot be rounded afterwards; "
+                f"calibrate with representation=Rounded({bits})."
+            )
+            raise Incompatible(msg)
+        first = () if self.representation_map is None else (self.representation_map,)
+        found = replace(rows, representations=last.apply(rows.representations[:]))
+        return replace(self.recalibrated(found), representation_map=Chained((*first, last)))
+
+    def recalibrated(self, rows: ScoredRows, progress: str | None = None) -> Self:
+        """Return the predictor of the same method and localizer on other rows, or on the same anew."""
+        task = Task(rows, self.localizer, self.calibration.searched_by(), progress=progress)
+        return replace(self, calibration=self.method.calibrate(task))
+
+    def _classes(self) -> dict[str, Any]:
+        """Return what is known of classes."""
+        return {}
+
+    def map_representations(self, outputs: ModelOutputs) -> Readable:
+        """Return the mapped representations, checked against those of the calibration rows."""
+        check_outputs(outputs)
+        width = self.calibration.width
+        if not width:
+            return no_columns(len(outputs))
+        rows = mapped_representations(outputs, self.representation_map)
+        if rows.shape[1] != width:
+            msg = f"representations must have {width} columns, as in calibration; got {rows.shape[1]}."
+            raise ShapeMismatch(msg)
+        return rows
+
+    def __repr__(self) -> str:
+        parts = [f"coverage={self.coverage!s}", repr(self.localizer), f"method={type(self.method).__name__}"]
+        parts += [] if isinstance(self.search, ExactNeighborSearch) else [f"search={self.search!r}"]
+        return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
+
+    @property
+    def reads_representations(self) -> bool:
+        """Whether any part looks at representations: the neighborhood, or what scores are made of."""
+        return bool(self.calibration.width) or self.scores_read_representations
+
+    @property
+    @abstractmethod
+    def scores_read_representations(self) -> bool:
+        """Whether the score of a row depends on its representation."""
+
+    @abstractmethod
+    def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
+        """Return p-values of candidates, or of the targets."""
+
+    @abstractmethod
+    def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
+        """Return the nonconformity of each row's target, (n,): a fixed function of a row, no matter which others."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SetPredictor(Predictor):
+    """Prediction sets around a classifier."""
+
+    score: ClassificationScore
+    probability_model: ProbabilityModel | None
+    n_classes: int
+    class_names: tuple[str, ...] | None
+
+    kind: ClassVar[str] = "sets"
+
+    @property
+    def scores_read_representations(self) -> bool:
+        """Whether the probabilities look at representations."""
+        return self.probability_model is not None and self.probability_model.reads_representations
+
+    def _classes(self) -> dict[str, Any]:
+        """Return number and names of the classes."""
+        return {"n_classes": self.n_classes, "class_names": self.class_names}
+
+    def predict(
+        self, outputs: ClassificationOutputs, *, memory: float | str | None = None, progress: bool = False
+    ) -> PredictionSets:
+        """Return the set of labels of each row whose score is at most its threshold.
+
+        `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs and the answer.
+        """
+        return self.predict_at(outputs, [self.coverage], memory=memory, progress=progress)[0]
+
+    def predict_at(
+        self,
+        outputs: ClassificationOutputs,
+        coverages: Sequence[Coverage],
+        *,
+        memory: float | str | None = None,
+        progress: bool = False,
+    ) -> list[PredictionSets]:
+        """Return the sets at each coverage; distances and probabilities are computed once for all."""
+        with within(memory):
+            self.check_classes(outputs)
+            wanted = _listed(coverages)
+            thresholds = self.thresholds(outputs, wanted, progress=progress)
+            uniforms = row_uniforms(outputs, self.score.seed)
+            members: list[Bools] = [np.empty((0, self.n_classes), np.bool_) for _ in wanted]
+            confidences = np.empty(len(outputs))
+            for start, chunk in probability_chunks(outputs, self.probability_model):
+                rows = slice(start, start + len(chunk))
+                confidences[rows] = row_maxima(chunk)
+                for number in range(len(wanted)):
+                    found = self._members(chunk, uniforms[rows], np.ascontiguousarray(thresholds[rows, number]))
+                    if len(chunk) == len(outputs):  # all at once: no copy
+                        members[number] = found
+                        continue
+                    if start == 0:
+                        members[number] = np.empty((len(outputs), self.n_classes), np.bool_)
+                    members[number][rows] = found
+            return [
+                PredictionSets(
+                    found,
+                    np.ascontiguousarray(thresholds[:, number]),
+                    confidences,
+                    outputs.class_names or self.class_names,
+                    float(exact_coverage(coverage)),
+                )
+                for number, (coverage, found) in enumerate(zip(wanted, members, strict=True))
+            ]
+
+    def _members(self, chunk: Reals, uniforms: Floats, thresholds: Floats) -> Bools:
+        found: Bools = self.score.find_members(array_api_compat.numpy, chunk, uniforms, thresholds)
+        if np.shape(found) != chunk.shape:
+            msg = f"{self.score} must return members of shape {chunk.shape}; got {np.shape(found)}."
+            raise ShapeMismatch(msg)
+        return found
+
+    def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
+        """Return the p-value of every label, (n, classes), or of the targets, (n,).
+
+        A label is in the set where its p-value exceeds (n + 1 - m) / (n + 1); for PaperLiteral, (n - m) / n.
+        """
+        classified = self.check_classes(outputs)
+        if targets is not None:
+            scores = self.target_scores(outputs, targets)
+            return self.calibration.p_values(self.map_representations(outputs), scores[:, None])[:, 0]
+        out = np.empty((len(outputs), self.n_classes))
+        step = rows_within(0.25, 2 * PROBABILITY_BYTES * self.n_classes, max(1, CHUNK_ENTRIES // self.n_classes))
+        for start in range(0, len(outputs), step):
+            some = classified[start : start + step]
+            out[start : start + step] = self._p_values_of_all(some)
+        return out
+
+    def _p_values_of_all(self, outputs: ClassificationOutputs) -> Floats:
+        """Return the p-value of every label, (n, classes), for rows that fit in memory as float64."""
+        return self.calibration.p_values(self.map_representations(outputs), self.label_scores(outputs)[1])
+
+    def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
+        """Return the score of each row's label, given as a number or a name, (n,)."""
+        classified = self.check_classes(outputs)
+        labels = as_labels(targets, len(outputs), self.n_classes, classified.class_names or self.class_names)
+        return label_scores(classified, labels, self.score, self.probability_model)
+
+    def label_scores(self, outputs: ClassificationOutputs) -> tuple[Floats, Floats]:
+        """Return probability and score of every label, (n, classes) each."""
+        uniforms = row_uniforms(self.check_classes(outputs), self.score.seed)
+        probabilities = np.empty((len(outputs), self.n_classes))
+        scores = np.empty(probabilities.shape)
+        for start, chunk in probability_chunks(outputs, self.probability_model):
+            rows = slice(start, start + len(chunk))
+            found = self.score.score_all(chunk, uniforms[rows])
+            probabilities[rows], scores[rows] = chunk, checked_scores(found, chunk.shape, self.score)
+        return probabilities, scores
+
+    def check_classes(self, outputs: ModelOutputs) -> ClassificationOutputs:
+        """Return outputs of the classes that were calibrated on; refuse others."""
+        classified = as_classification(outputs)
+        if classified.n_classes != self.n_classes:
+            msg = f"outputs must have {self.n_classes} classes, as in calibration; got {classified.n_classes}."
+            raise ShapeMismatch(msg)
+        names = (classified.class_names, self.class_names)
+        if None not in names and names[0] != names[1]:
+            msg = "class_names differ from those given in calibration; the columns must mean the same classes."
+            raise Incompatible(msg)
+        return classified
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class IntervalPredictor(Predictor):
+    """Prediction intervals around a regression model."""
+
+    score: RegressionScore
+
+    kind: ClassVar[str] = "intervals"
+
+    @property
+    def scores_read_representations(self) -> bool:
+        """Whether the score looks at representations."""
+        return self.score.reads_representations
+
+    def predict(
+        self, outputs: RegressionOutputs, *, memory: float | str | None = None, progress: bool = False
+    ) -> PredictionIntervals:
+        """Return the interval of each row whose values score at most its threshold.
+
+        `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs and the answer.
+        """
+        return self.predict_at(outputs, [self.coverage], memory=memory, progress=progress)[0]
+
+    def predict_at(
+        self,
+        outputs: RegressionOutputs,
+        coverages: Sequence[Coverage],
+        *,
+        memory: float | str | None = None,
+        progress: bool = False,
+    ) -> list[PredictionIntervals]:
+        """Return the intervals at each coverage; distances are computed once for all."""
+        with within(memory):
+            self.score.check(as_regression(outputs))
+            wanted = _listed(coverages)
+            thresholds = np.ascontiguousarray(self.thresholds(outputs, wanted, progress=progress).T)
+            prepared = self.score.prepare(outputs)
+            return [
+                PredictionIntervals(
+                    *self.score.find_interval(prepared, bounds), bounds, float(exact_coverage(coverage))
+                )
+                for coverage, bounds in zip(wanted, thresholds, strict=True)
+            ]
+
+    def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
+        """Return the p-value of each target, (n,); regression has no list of candidates, so `targets` is needed."""
+        if targets is None:
+            msg = "p_values of a regression needs targets: one value for each row."
+            raise Incompatible(msg)
+        scores = self.target_scores(outputs, targets)
+        return self.calibration.p_values(self.map_representations(outputs), scores[:, None])[:, 0]
+
+    def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
+        """Return the score of each row's value, (n,)."""
+        return value_scores(as_regression(outputs), as_targets(targets, len(outputs)), self.score)
+
+
+def check_outputs(outputs: ModelOutputs) -> None:
+    """Refuse anything but outputs of a model."""
+    if not isinstance(outputs, ModelOutputs):
+        hint = " collect returns a pair: outputs, targets = collect(...)." if isinstance(outputs, tuple) else ""
+        msg = f"this needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}.{hint}"
+        raise Incompatible(msg)
+
+
+def _listed(coverages: Sequence[Coverage]) -> list[Coverage]:
+    if not isinstance(coverages, Iterable) or isinstance(coverages, str) or not list(coverages):
+        raise InvalidArgument("coverages", coverages, "a list of at least one coverage, such as [0.8, 0.9]")
+    return list(coverages)

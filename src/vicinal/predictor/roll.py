@@ -1,0 +1,165 @@
+"""Rolling a predictor on: rows whose targets have become known come in, the oldest go."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import Floats, Ints, as_labels
+from vicinal._util.hashing import overlap
+from vicinal._util.memory import within
+from vicinal.calibration import ScoredRows, Task
+from vicinal.calibration.ages import kept_places, needed_numbers, rows_to_drop
+from vicinal.calibration.fingerprints import fingerprint, row_marks
+from vicinal.calibration.scored_rows import check_apart, check_fitted_apart, checked_targets, fitting_score, scored_rows
+from vicinal.errors import Incompatible, TooFewRows
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, RowIds, check_distinct_ids
+from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor, check_outputs
+from vicinal.scores import RegressionScore
+
+
+@overload
+def roll(
+    predictor: SetPredictor,
+    outputs: ClassificationOutputs,
+    targets: ArrayLike,
+    *,
+    drop: int | None = ...,
+    memory: float | str | None = ...,
+    progress: bool = ...,
+) -> SetPredictor: ...
+@overload
+def roll(
+    predictor: IntervalPredictor,
+    outputs: RegressionOutputs,
+    targets: ArrayLike,
+    *,
+    drop: int | None = ...,
+    memory: float | str | None = ...,
+    progress: bool = ...,
+) -> IntervalPredictor: ...
+def roll(
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    *,
+    drop: int | None = None,
+    memory: float | str | None = None,
+    progress: bool = False,
+) -> SetPredictor | IntervalPredictor:
+    """Return the predictor with these rows added to those it is calibrated on, and the `drop` oldest gone.
+
+    Without `drop`, as many go as come, so that the window stays as long as it is. The outcome is that of calibrating
+    anew on the rows in it, to the bit; but Exact ranks again only rows in whose neighborhood one came or went, and
+    SplitReference, whose reference rows stay, only the new ones. Rows are numbered from the oldest; the parts stay as
+    they were chosen. Rows that were calibrated or tuned on are refused. `memory` as in `calibrate`.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> rows = vc.ModelOutputs.from_predictions(np.arange(60.0), np.arange(60.0)[:, None])
+    >>> targets = np.arange(60.0) % 7
+    >>> predictor = vc.calibrate(rows[:50], targets[:50], 0.8, localizer=vc.Uniform(5))
+    >>> roll(predictor, rows[50:], targets[50:])
+    IntervalPredictor(coverage=0.8, Uniform(n_neighbors=5), method=Exact, 50 ranked rows)
+    """
+    if not isinstance(predictor, (SetPredictor, IntervalPredictor)):
+        msg = f"roll needs a predictor, made by calibrate or load; got {type(predictor).__name__}."
+        raise Incompatible(msg)
+    check_outputs(outputs)
+    if len(outputs) == 0:
+        msg = "roll needs at least one new row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    with within(memory):
+        return _rolled(predictor, outputs, targets, drop, "calibrate" if progress else None)
+
+
+def _rolled(
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    drop: int | None,
+    progress: str | None,
+) -> SetPredictor | IntervalPredictor:
+    known = predictor.calibration
+    values = _targets(predictor, outputs, targets)
+    count = rows_to_drop(drop, known.n_ranked, len(outputs))
+    late = max(0, count - known.n_ranked)  # more go than there were: the oldest of the new ones go too
+    new, values, count = outputs[late:], values[late:], count - late
+    marks = _new_marks(predictor, new)
+    task = Task(_scored(predictor, new, values), predictor.localizer, known.searched_by(), progress=progress)
+    ids = _ids(predictor, new, count)
+    calibration = predictor.method.rolled(known, task, count)
+    calibration.guarantee(predictor.coverage)
+    said = f"{predictor.data} {fingerprint(new, values)} {count}"
+    return replace(
+        predictor,
+        calibration=calibration,
+        data="sha256:" + hashlib.sha256(said.encode()).hexdigest(),
+        seen=None if predictor.seen is None else _window(predictor, predictor.seen, marks, count),
+        row_ids=ids,
+    )
+
+
+def _targets(predictor: Predictor, outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
+    """Return checked targets; of classes, names will do that the predictor knows."""
+    if not isinstance(predictor, SetPredictor):
+        return checked_targets(outputs, targets)
+    classified = predictor.check_classes(outputs)
+    names = classified.class_names or predictor.class_names
+    return as_labels(targets, len(outputs), predictor.n_classes, names)
+
+
+def _new_marks(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs) -> Floats:
+    """Return the marks of rows that are new to the predictor; refuse those it has seen."""
+    marks = row_marks(outputs)
+    tuned = None if predictor.tuning is None else predictor.tuning.seen
+    for known, what in ((predictor.seen, "calibrated"), (tuned, "tuned")):
+        again = 0.0 if known is None else overlap(known, marks)
+        if again:
+            msg = (
+                f"new rows must be new: {again:.0%} are rows that this predictor was {what} on. A row that counts "
+                "twice breaks the guarantee; was this roll done before?"
+            )
+            raise Incompatible(msg)
+    rows = predictor.calibration.reference_rows()
+    if rows is not None and predictor.calibration.width and not predictor.method.ranks_reference:
+        check_apart(predictor.map_representations(outputs), rows.representations, "the reference rows")
+    return marks
+
+
+def _scored(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, targets: ArrayLike) -> ScoredRows:
+    """Return the new rows scored; refuse rows that do not fit, or that a fitted part remembers."""
+    score = fitting_score(outputs, predictor.score)
+    model = None if isinstance(predictor, IntervalPredictor) else predictor.probability_model
+    if model is not None:
+        check_fitted_apart(outputs, model, model.fitted_rows)
+    if isinstance(score, RegressionScore):
+        check_fitted_apart(outputs, score, score.fitted_rows)
+    return scored_rows(outputs, targets, score, model, predictor.map_representations(outputs))
+
+
+def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | None:
+    """Return the ids of the rows that neighbors are numbered by."""
+    if predictor.row_ids is None or not predictor.method.ranks_reference:
+        return predictor.row_ids
+    if outputs.row_ids is None or outputs.row_ids.dtype.kind != predictor.row_ids.dtype.kind:
+        kind = "text" if predictor.row_ids.dtype.kind == "U" else "whole numbers"
+        msg = f"the rows of this predictor have row_ids, {kind}: give such for the new rows too."
+        raise Incompatible(msg)
+    numbers = needed_numbers(predictor.calibration.row_numbers)
+    oldest_first = numbers[kept_places(numbers, drop)]
+    found: RowIds = np.concatenate([predictor.row_ids[oldest_first], outputs.row_ids])
+    check_distinct_ids(found)
+    return found
+
+
+def _window(predictor: Predictor, marks: Floats, new: Floats, drop: int) -> Floats:
+    """Return marks in the order of the rows' new numbers, and after them those of rows that are not ranked."""
+    numbers = needed_numbers(predictor.calibration.row_numbers)
+    others = np.delete(marks, numbers)
+    return np.concatenate([marks[numbers[kept_places(numbers, drop)]], new, others])

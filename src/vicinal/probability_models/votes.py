@@ -1,0 +1,183 @@
+"""Neighbors' votes: a network's logits blended with the labels of the nearest labeled rows.
+
+    logits / temperature + weight * log(share of the neighbors with the label + smoothing / classes)
+
+Where the model knows its world, the votes sharpen it a little; where the world has changed, the labeled rows know it
+and the model does not. All numbers are fitted by leave-one-out likelihood on the voting rows: no row votes on itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import Floats, Ints, Reals, as_labels, at_least_single, non_negative, positive
+from vicinal._util.register import register
+from vicinal._util.threads import over_chunks
+from vicinal.errors import InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.kernels.distances import Panel
+from vicinal.kernels.votes import Votes, blend, blended_likelihood, listed_votes, voted
+from vicinal.kernels.weights import Rule
+from vicinal.neighbors.fit import likeliest
+from vicinal.neighbors.fitted_rows import FittedRows
+from vicinal.neighbors.lists import NeighborLists
+from vicinal.neighbors.localizers import Localizer
+from vicinal.outputs import ClassificationOutputs, as_classification
+from vicinal.probability_models.model import VotingModel, as_logits, softmax
+from vicinal.representations import AnyMap, UnitLength
+from vicinal.representations.map import map_representations, require_representations
+
+LOG_BOUNDS = ((np.log(1e-2), np.log(1e2)), (0.0, 10.0), (np.log(1e-5), np.log(1e2)))
+"""Where log temperature, weight and log smoothing are sought."""
+
+FIRST_GUESS = np.array([0.0, 0.3, np.log(0.1)])
+"""Log temperature, weight and log smoothing to start from."""
+
+LEAST_ROWS = 20
+"""Voting rows below which the numbers cannot be fitted."""
+
+DIRECTIONS = UnitLength()
+
+WHY = "NeighborVotes"
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class NeighborVotes(VotingModel):
+    """Logits blended with the votes of the nearest labeled rows; fit it on rows that are not calibration rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(3, size=300)
+    >>> rows = np.eye(3)[labels] + rng.normal(0, 0.1, (300, 3))
+    >>> outputs = ClassificationOutputs.from_logits(np.zeros((300, 3)), rows)
+    >>> model = NeighborVotes.fit(outputs[:200], labels[:200])  # the logits know nothing, the neighbors everything
+    >>> bool((model.apply(outputs[200:]).argmax(axis=1) == labels[200:]).all())
+    True
+    """
+
+    temperature: float
+    weight: float
+    smoothing: float
+    voters: FittedRows
+    labels: Ints = field(repr=False)  # (voters,)
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        positive("temperature", self.temperature)
+        non_negative("weight", self.weight)
+        positive("smoothing", self.smoothing)
+        if self.labels.shape != (len(self.voters),) or self.labels.min() < 0 or self.labels.max() >= self.n_classes:
+            msg = f"every one of the {len(self.voters)} voting rows needs a label from 0 to {self.n_classes - 1}."
+            raise InvalidValue(msg)
+
+    @classmethod
+    def fit(
+        cls, outputs: ClassificationOutputs, targets: ArrayLike, *, representation_map: AnyMap | None = DIRECTIONS
+    ) -> NeighborVotes:
+        """Return the temperature, weight, smoothing, number of voters and bandwidth with the best likelihood.
+
+        `representation` is a map or a plan for one, fitted on these rows; None compares representations as given.
+        """
+        as_classification(outputs)
+        n = len(outputs)
+        if n < LEAST_ROWS:
+            msg = f"fitting NeighborVotes needs at least {LEAST_ROWS} rows; got {n}."
+            raise TooFewRows(msg, rows=n, needed=LEAST_ROWS)
+        labels = as_labels(targets, n, outputs.n_classes, outputs.class_names)
+        width = require_representations(outputs, WHY).shape[1]
+        directed = representation_map is not DIRECTIONS or width > 1  # one column has no direction
+        fitted = representation_map.fit(outputs) if representation_map is not None and directed else None
+        rows = map_representations(outputs, fitted, WHY)
+        logits = at_least_single(as_logits(outputs))
+        found: dict[Localizer, Floats] = {}
+
+        def loss(lists: NeighborLists, localizer: Localizer) -> float:
+            votes = _votes(lists, labels, localizer, outputs.n_classes)
+            # From where the last search ended, but never from no votes at all: their likelihood is flat there.
+            last = list(found.values())[-1] if found else FIRST_GUESS
+            start = np.array([last[0], max(last[1], FIRST_GUESS[1]), min(last[2], FIRST_GUESS[2])])
+            least, found[localizer] = _most_likely(logits, labels, votes, start)
+            return least
+
+        localizer = likeliest(rows, loss)
+        log_temperature, weight, log_smoothing = found[localizer]
+        voters = FittedRows.of(rows, localizer, fitted)
+        numbers = float(np.exp(log_temperature)), float(weight), float(np.exp(log_smoothing))
+        return cls(*numbers, voters, labels, outputs.n_classes)
+
+    @property
+    def fitted_rows(self) -> FittedRows:
+        """The rows that vote."""
+        return self.voters
+
+    def blend(self, xp: Any, logits: Any, shares: Any) -> Any:
+        """Return the probabilities of logits blended with the neighbors' share of each label, (n, classes) each."""
+        gain = xp.log1p(self.n_classes * shares / self.smoothing)
+        return softmax(xp, logits / self.temperature + self.weight * gain)
+
+    def apply(self, outputs: ClassificationOutputs) -> Reals:
+        """Return the blended probabilities, (n, classes)."""
+        return self._blended(outputs, themselves=False)
+
+    def apply_left_out(self, outputs: ClassificationOutputs) -> Reals:
+        """Return the probabilities of the voting rows, in their order, each without its own vote, (n, classes)."""
+        return self._blended(outputs, themselves=True)
+
+    def _blended(self, outputs: ClassificationOutputs, *, themselves: bool) -> Floats:
+        if outputs.n_classes != self.n_classes:
+            msg = f"outputs must have {self.n_classes} classes, as the voting rows; got {outputs.n_classes}."
+            raise ShapeMismatch(msg)
+        shares = np.empty((len(outputs), self.n_classes))
+
+        def work(panel: Panel, rule: Rule, own: Ints, first: int, start: int, stop: int) -> None:
+            voted(panel, rule, own[first:], self.labels, start, stop, shares[first:])
+
+        self.voters.over(outputs, WHY, work, themselves=themselves)
+        logits, numbers = at_least_single(as_logits(outputs)), (self.temperature, self.weight, self.smoothing)
+        over_chunks(lambda start, stop: blend(logits, shares, *numbers, start, stop), *shares.shape)
+        return shares
+
+
+def _votes(lists: NeighborLists, labels: Ints, localizer: Localizer, n_classes: int) -> Votes:
+    """Return what each row's neighbors vote for, never the row itself."""
+    rule = localizer.rule(lists.n - 1)
+    longest = int(np.diff(lists.lists.starts).max())
+    pieces: dict[int, tuple[Ints, Ints, Floats]] = {}
+
+    def work(start: int, stop: int) -> None:
+        counts = np.empty(stop - start, np.int64)
+        found = np.empty((stop - start, min(longest, n_classes)), np.int64)
+        shares = np.empty(found.shape)
+        listed_votes(lists.lists, labels, rule, start, stop, counts, found, shares)
+        kept = np.arange(found.shape[1]) < counts[:, None]
+        pieces[start] = counts, found[kept], shares[kept]
+
+    over_chunks(work, lists.n, rule.n_neighbors)
+    counts, found, shares = (np.concatenate(part) for part in zip(*(pieces[at] for at in sorted(pieces)), strict=True))
+    return Votes(np.concatenate([[0], np.cumsum(counts)]), found, shares)
+
+
+def _most_likely(logits: Reals, labels: Ints, votes: Votes, start: Floats) -> tuple[float, Floats]:
+    """Return the smallest mean negative log-likelihood, and (log temperature, weight, log smoothing) there."""
+    from scipy.optimize import minimize
+
+    found = np.empty((len(labels), 4))
+
+    def loss(numbers: Floats) -> tuple[float, Floats]:
+        temperature, weight, smoothing = float(np.exp(numbers[0])), float(numbers[1]), float(np.exp(numbers[2]))
+        over_chunks(
+            lambda begin, end: blended_likelihood(
+                logits, labels, votes, temperature, weight, smoothing, begin, end, found
+            ),
+            *logits.shape,
+        )
+        means = found.mean(axis=0)
+        return float(means[0]), means[1:]
+
+    best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=LOG_BOUNDS, options={"maxiter": 40, "ftol": 1e-6})
+    return float(best.fun), np.asarray(best.x, dtype=np.float64)

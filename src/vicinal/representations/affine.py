@@ -1,0 +1,139 @@
+"""Linear maps: standardized columns, principal components."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import Floats, Reals, at_least_single, check_finite, whole_number
+from vicinal._util.memory import rows_within
+from vicinal._util.register import register
+from vicinal.errors import ShapeMismatch
+from vicinal.neighbors.products import row_products
+from vicinal.outputs import ModelOutputs
+from vicinal.representations.map import MapPlan, RepresentationMap, fitting_rows
+
+CHUNK_ENTRIES = 2**21
+"""Entries taken to float64 at a time."""
+
+ROUNDING = 1e-10
+"""A column whose standard deviation is below this share of its mean does not vary: what is left is rounding."""
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Affine(RepresentationMap):
+    """(row - shift) * scale, then turned to other axes where there are any: what the linear plans learn."""
+
+    shift: Floats  # (d,)
+    scale: Floats  # (d,)
+    axes: Floats | None  # (new width, d), or None: the columns stay
+
+    def __post_init__(self) -> None:
+        d = len(self.shift)
+        if (
+            self.shift.shape != (d,)
+            or self.scale.shape != (d,)
+            or not (self.axes is None or self.axes.shape[1:] == (d,))
+        ):
+            msg = "an affine map needs a shift and a scale for each column, and axes as wide."
+            raise ShapeMismatch(msg)
+        for array in (self.shift, self.scale, np.zeros(0) if self.axes is None else self.axes):
+            check_finite(array, "an affine map")
+
+    def formula(self, xp: Any, representations: Any) -> Any:
+        """Return the mapped rows, (n, new width), computed in float64."""
+        moved = (xp.astype(representations, xp.float64) - self.shift) * self.scale
+        turned = moved if self.axes is None else moved @ self.axes.T
+        return xp.astype(turned, representations.dtype)
+
+    def apply(self, representations: Reals) -> Reals:
+        """Return the mapped rows, (n, new width), each the same in any company, some at a time."""
+        if representations.shape[1] != len(self.shift):
+            msg = f"this map was fitted on {len(self.shift)} columns; got {representations.shape[1]}."
+            raise ShapeMismatch(msg)
+        rows = at_least_single(representations)
+        out = np.empty((len(rows), len(self.shift if self.axes is None else self.axes)), rows.dtype)
+        step = rows_within(0.1, 4 * 8 * rows.shape[1], max(1, CHUNK_ENTRIES // rows.shape[1]))
+        for start in range(0, len(rows), step):
+            moved = (rows[start : start + step].astype(np.float64) - self.shift) * self.scale
+            out[start : start + step] = moved if self.axes is None else row_products(moved, self.axes)
+        return out
+
+    @property
+    def elementwise(self) -> bool:  # type: ignore[override]
+        """Whether columns stay: turning sums over a row."""
+        return self.axes is None
+
+    def input_width(self, width: int) -> int:
+        """Return the number of columns it was fitted on."""
+        del width
+        return len(self.shift)
+
+    def __repr__(self) -> str:
+        kind = "Standardize" if self.axes is None else f"PrincipalComponents({len(self.axes)})"
+        return f"{kind} fitted on {len(self.shift)} columns"
+
+
+@dataclass(frozen=True)
+class Standardize(MapPlan):
+    """Every column with mean 0 and standard deviation 1; a column that does not vary becomes 0.
+
+    Examples
+    --------
+    >>> Standardize().fit([[1.0, 5.0], [3.0, 5.0]]).apply(np.array([[1.0, 5.0]]))
+    array([[-1.,  0.]])
+    """
+
+    def fit(self, rows: ModelOutputs | ArrayLike) -> Affine:
+        """Learn means and standard deviations."""
+        mean, covariance = _moments(fitting_rows(rows, least=2))
+        deviations = np.sqrt(np.diag(covariance))
+        varying = deviations > ROUNDING * np.abs(mean)
+        return Affine(mean, np.where(varying, 1 / np.where(varying, deviations, 1), 0.0), None)
+
+
+@dataclass(frozen=True)
+class PrincipalComponents(MapPlan):
+    """The `n` orthogonal directions with the most variance: fewer columns, nearly the same neighbors.
+
+    Examples
+    --------
+    >>> plan = PrincipalComponents(1)
+    >>> fitted = plan.fit([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    >>> np.abs(fitted.apply(np.array([[4.0, 4.0]]))).round(3)
+    array([[2.828]])
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        whole_number("n", self.n, least=1)
+
+    def fit(self, rows: ModelOutputs | ArrayLike) -> Affine:
+        """Learn mean and directions."""
+        table = fitting_rows(rows, least=2)
+        if self.n > table.shape[1]:
+            msg = f"PrincipalComponents({self.n}) needs at least {self.n} columns; got {table.shape[1]}."
+            raise ShapeMismatch(msg)
+        mean, covariance = _moments(table)
+        _, vectors = np.linalg.eigh(covariance)
+        axes = vectors[:, ::-1][:, : self.n].T
+        # A direction has no sign of its own: the largest entry is made positive, so that a fit can be compared.
+        signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])
+        return Affine(mean, np.ones(len(mean)), np.ascontiguousarray(axes * signs[:, None]))
+
+
+def _moments(table: Reals) -> tuple[Floats, Floats]:
+    """Return mean, (d,), and covariance, (d, d), in float64 but never all rows at once."""
+    step = max(1, CHUNK_ENTRIES // table.shape[1])
+    chunks = range(0, len(table), step)
+    mean = np.sum([table[start : start + step].sum(axis=0, dtype=np.float64) for start in chunks], axis=0) / len(table)
+    covariance = np.zeros((table.shape[1], table.shape[1]))
+    for start in chunks:
+        centered = table[start : start + step].astype(np.float64) - mean
+        covariance += centered.T @ centered
+    return mean, covariance / len(table)

@@ -1,0 +1,124 @@
+"""APS and RAPS: the probability mass before the label, and a penalty for its rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vicinal._util.arrays import Bools, Floats, Ints, Reals, non_negative, seed_number, whole_number
+from vicinal._util.register import register
+from vicinal._util.threads import over_chunks
+from vicinal.kernels import rows as kernels
+from vicinal.scores.score import SortedScore
+
+
+class MassScore(SortedScore):
+    """Mass before the label + U * its own + penalty * max(0, rank - free): what APS and RAPS share."""
+
+    @property
+    def penalty(self) -> float:
+        """What every rank beyond the free ones costs."""
+        return 0.0
+
+    @property
+    def free(self) -> int:
+        """Ranks that cost nothing."""
+        return 0
+
+    def sorted_formula(self, xp: Any, values: Any, before: Any, ranks: Any, uniforms: Any) -> Any:
+        """Return the scores along the sorted labels, (n, classes)."""
+        scores = before + uniforms * values
+        if not self.penalty:
+            return scores
+        beyond = xp.where(ranks > self.free, ranks - self.free, xp.zeros_like(ranks))
+        return scores + self.penalty * xp.astype(beyond, xp.float64)
+
+    def score_all(self, probabilities: Reals, uniforms: Floats) -> Floats:
+        """Return the score of every label, (n, classes)."""
+        if not isinstance(probabilities, np.ndarray):
+            return super().score_all(probabilities, uniforms)
+        out, numbers = np.empty(probabilities.shape), (self.penalty, self.free)
+        over_chunks(
+            lambda start, stop: kernels.walk_all(probabilities, uniforms, *numbers, start, stop, out),
+            *probabilities.shape,
+        )
+        return out
+
+    def score_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
+        """Return the score of one label per row, (n,): only what comes before it is sorted."""
+        out, numbers = np.empty(len(probabilities)), (self.penalty, self.free)
+        over_chunks(
+            lambda start, stop: kernels.walk_labels(probabilities, uniforms, labels, *numbers, start, stop, out),
+            *probabilities.shape,
+        )
+        return out
+
+    def find_members(self, xp: Any, probabilities: Any, uniforms: Any, thresholds: Any) -> Any:
+        """Return which labels score at most the row's threshold, (n, classes)."""
+        if not isinstance(probabilities, np.ndarray):
+            return super().find_members(xp, probabilities, uniforms, thresholds)
+        return walk_members(probabilities, uniforms, thresholds, self.penalty, self.free)
+
+
+def walk_members(probabilities: Reals, uniforms: Floats, thresholds: Floats, penalty: float, free: int) -> Bools:
+    """Return which labels have a RAPS score of at most the row's threshold, (n, classes)."""
+    out = np.empty(probabilities.shape, np.bool_)
+    over_chunks(
+        lambda start, stop: kernels.walk_members(probabilities, uniforms, thresholds, penalty, free, start, stop, out),
+        *probabilities.shape,
+    )
+    return out
+
+
+@register
+@dataclass(frozen=True)
+class RAPS(MassScore):
+    """Probability mass before the label + U * its own + rank_penalty * max(0, rank - free_ranks).
+
+    Labels are ranked from 1 by descending probability; of equals, the smaller class number comes first. U is a
+    uniform number keyed to the row by `seed` (see `ModelOutputs` for passing your own).
+
+    Examples
+    --------
+    >>> score = RAPS(rank_penalty=0.1, free_ranks=1)
+    >>> score.score_all(np.array([[0.5, 0.25, 0.25]]), np.array([0.5])).round(3)
+    array([[0.25 , 0.725, 1.075]])
+    """
+
+    rank_penalty: float
+    free_ranks: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        non_negative("rank_penalty", self.rank_penalty)
+        whole_number("free_ranks", self.free_ranks, least=0, most=2**31)
+        seed_number("seed", self.seed)
+
+    @property
+    def penalty(self) -> float:
+        """What every rank beyond the free ones costs."""
+        return float(self.rank_penalty)
+
+    @property
+    def free(self) -> int:
+        """Ranks that cost nothing."""
+        return int(self.free_ranks)
+
+
+@register
+@dataclass(frozen=True)
+class APS(MassScore):
+    """Probability mass before the label + U * its own: RAPS without a penalty.
+
+    Examples
+    --------
+    >>> APS().score_all(np.array([[0.5, 0.25, 0.25]]), np.array([0.5]))
+    array([[0.25 , 0.625, 0.875]])
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        seed_number("seed", self.seed)

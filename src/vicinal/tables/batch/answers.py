@@ -1,0 +1,104 @@
+"""The answers for a chunk of rows: sets or intervals, with p-values and neighbors where they are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vicinal._util.arrays import Floats, whole_number
+from vicinal.errors import Incompatible
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RowIds
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
+from vicinal.regions import PredictionIntervals, PredictionSets
+
+NOBODY = -1
+"""Stands where a row has fewer neighbors than were asked for."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for besides sets or intervals."""
+
+    p_values: bool = False  # of every label
+    neighbors: int = 0  # so many of the nearest
+
+    def __post_init__(self) -> None:
+        whole_number("neighbors", self.neighbors, least=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The nearest neighbors of each row, nearest first; where there are fewer, row -1 or "", and NaN beside it."""
+
+    rows: RowIds  # (n, k) numbers among the rows that were calibrated on, or the ids these had
+    distances: Floats  # (n, k)
+    weights: Floats  # (n, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers for some rows."""
+
+    row_ids: RowIds  # (n,)
+    regions: PredictionSets | PredictionIntervals
+    p_values: Floats | None  # (n, classes)
+    nearest: Nearest | None
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+
+def fitting(predictor: SetPredictor | IntervalPredictor, wanted: Wanted | None) -> Wanted:
+    """Return what is asked for, neighbors no more than there are rows; refuse what a predictor cannot say."""
+    if wanted is None:
+        return Wanted()
+    if wanted.p_values and not isinstance(predictor, SetPredictor):
+        msg = "p-values are of labels; a regression has no list of them."
+        raise Incompatible(msg)
+    if wanted.neighbors and not predictor.calibration.width:
+        msg = "this predictor has no neighborhood, so there are no neighbors to list."
+        raise Incompatible(msg)
+    rows = predictor.calibration.reference_rows()
+    return wanted if rows is None else replace(wanted, neighbors=min(wanted.neighbors, len(rows)))
+
+
+def answered(
+    predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, first: int = 0, wanted: Wanted | None = None
+) -> Answers:
+    """Answer for some rows; without ids they are numbered from `first` on.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> outputs = vc.ModelOutputs.from_predictions(np.arange(40.0), np.arange(40.0)[:, None])
+    >>> predictor = vc.calibrate(outputs, np.arange(40.0) % 7, 0.8, localizer=vc.Uniform(5))
+    >>> found = answered(predictor, outputs[:3], first=100, wanted=Wanted(neighbors=2))
+    >>> found.row_ids, found.nearest.rows[0]
+    (array([100, 101, 102]), array([0, 1]))
+    """
+    asked = Wanted() if wanted is None else wanted
+    regions = predictor.predict(outputs)  # type: ignore[arg-type]  # it refuses outputs of the other task
+    ids: RowIds = np.arange(first, first + len(outputs)) if outputs.row_ids is None else outputs.row_ids
+    classified = asked.p_values and isinstance(outputs, ClassificationOutputs)
+    return Answers(
+        ids,
+        regions,
+        predictor.p_values(outputs) if classified else None,
+        _nearest(predictor, outputs, asked.neighbors) if asked.neighbors else None,
+    )
+
+
+def _nearest(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, k: int) -> Nearest:
+    n = len(outputs)
+    found = Nearest(np.full((n, k), NOBODY), np.full((n, k), np.nan), np.full((n, k), np.nan))
+    for row, near in enumerate(predictor.neighbors(outputs)):
+        count = min(k, len(near.rows))
+        found.rows[row, :count] = near.rows[:count]
+        found.distances[row, :count] = near.distances[:count]
+        found.weights[row, :count] = near.weights[:count]
+    ids = predictor.row_ids
+    if ids is None:
+        return found
+    nobody = np.array([NOBODY if ids.dtype.kind == "i" else ""], dtype=ids.dtype)
+    return replace(found, rows=np.concatenate([ids, nobody])[found.rows])  # -1 is the last

@@ -1,0 +1,87 @@
+"""Answers for a file of rows with known targets, measured: sets stay in memory as booleans, outputs do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vicinal._util.arrays import Floats, Reals, as_labels, as_targets
+from vicinal._util.hashing import overlap
+from vicinal.calibration.fingerprints import row_marks
+from vicinal.errors import Incompatible
+from vicinal.evaluation.metrics import Evaluation, evaluate
+from vicinal.outputs import ClassificationOutputs, ModelOutputs
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
+from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.tables.batch.answers import answered
+from vicinal.tables.batch.job import chunk_rows
+from vicinal.tables.rows import Rows
+
+
+def evaluate_file(
+    predictor: SetPredictor | IntervalPredictor,
+    rows: Rows,
+    *,
+    slab: bool = False,
+    advance: Callable[[int], object] | None = None,
+) -> Evaluation:
+    """Predict every row of a file and measure the answers against its targets; with `slab`, the worst slab too.
+
+    Rows that the predictor was calibrated on are refused: their coverage says nothing about others.
+    """
+    truth, tables, marks = [], [], []
+
+    def work(first: int, outputs: ModelOutputs, targets: object) -> PredictionSets | PredictionIntervals:
+        found = answered(predictor, outputs, first).regions
+        truth.append(known_targets(outputs, targets, predictor))
+        marks.append(row_marks(outputs))
+        if slab:
+            tables.append(_table(outputs))
+        if advance is not None:
+            advance(first + len(outputs))
+        return found
+
+    regions = list(rows.each(work, chunk_rows(rows)))
+    check_unseen(predictor, np.concatenate(marks), rows.table.name)
+    representations = np.concatenate(tables) if slab else None
+    return evaluate(joined(regions), np.concatenate(truth), representations=representations)
+
+
+def check_unseen(predictor: SetPredictor | IntervalPredictor, marks: Floats, name: str) -> None:
+    """Refuse rows that the predictor was calibrated or tuned on: their coverage says nothing about others."""
+    groups = {"calibrated": predictor.seen, "tuned": None if predictor.tuning is None else predictor.tuning.seen}
+    for what, seen in groups.items():
+        again = 0.0 if seen is None else overlap(seen, marks)
+        if again:
+            msg = f"{name} holds rows that the predictor was {what} on ({again:.0%} are the same); take other rows."
+            raise Incompatible(msg)
+
+
+def known_targets(
+    outputs: ModelOutputs, targets: object, predictor: SetPredictor | IntervalPredictor | None = None
+) -> np.ndarray:
+    """Return the targets of either task as checked numbers, (n,)."""
+    if isinstance(outputs, ClassificationOutputs):
+        names = outputs.class_names or (predictor.class_names if isinstance(predictor, SetPredictor) else None)
+        return as_labels(targets, len(outputs), outputs.n_classes, names)  # type: ignore[arg-type]
+    return as_targets(targets, len(outputs))  # type: ignore[arg-type]
+
+
+def joined(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:
+    """Return regions one after another."""
+    first = regions[0]
+    names = ("members", "confidences") if isinstance(first, PredictionSets) else ("lower", "upper")
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in regions]) for name in (*names, "thresholds")
+    }
+    return replace(first, **columns)
+
+
+def _table(outputs: ModelOutputs) -> Reals:
+    if outputs.representations is None:
+        msg = "the worst slab is sought among representations; the file has none."
+        raise Incompatible(msg)
+    return outputs.representations

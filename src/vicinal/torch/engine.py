@@ -1,0 +1,260 @@
+"""The engine in torch: what methods ask of blocks of distances that lie on a device.
+
+A block is as long as fits the memory where neighbors are few; where all rows count, it is worked on in shorter pieces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from vicinal._util.arrays import Bools, Floats, Ints
+from vicinal.kernels.exact import Joined
+from vicinal.kernels.lists import Lists, enough_listed
+from vicinal.kernels.ranks import Plugged
+from vicinal.kernels.weights import Rule
+from vicinal.neighbors.engine import ENGINES, Engine
+from vicinal.neighbors.localizers import BoundLocalizer
+from vicinal.torch.blocks import Cost, over_blocks
+from vicinal.torch.distances import Distances
+from vicinal.torch.joining import KEPT, JoinedRows, joined_counts, joined_sums, joined_thresholds
+from vicinal.torch.namespace import xp
+from vicinal.torch.neighborhoods import neighborhood
+from vicinal.torch.ranks import effective_sizes, own_ranks, plugged_counts, plugged_thresholds
+
+TINY = float(np.finfo(np.float64).tiny)
+"""The smallest weight to divide by."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorBlock:
+    """Consecutive queries with their distances to all rows, on a device."""
+
+    rows: slice  # which queries
+    distances: Distances
+    megabytes: float  # that may be used for a piece of it
+
+
+def on_device(device: str | torch.device, *arrays: NDArray[Any]) -> list[Tensor]:
+    """Return arrays as tensors on a device."""
+    return [torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in arrays]
+
+
+class Sent:
+    """Arrays that are sent to the device of the blocks once, and what is made of them there."""
+
+    def __init__(self, *arrays: NDArray[Any], made: Callable[[list[Tensor]], Any] = list) -> None:
+        self.arrays, self.made, self.known = arrays, made, dict[torch.device, Any]()
+
+    def on(self, device: torch.device) -> Any:
+        """Return the arrays, or what is made of them, on a device."""
+        if device not in self.known:
+            self.known[device] = self.made(on_device(device, *self.arrays))
+        return self.known[device]
+
+
+@torch.inference_mode()
+def over_pieces(
+    blocks: Iterable[TensorBlock],
+    cost: Callable[[int], Cost],
+    own: Ints | None,
+    work: Callable[..., tuple[Tensor, ...]],
+    columns: Sequence[NDArray[Any]] = (),
+) -> list[NDArray[Any]]:
+    """Return what `work(distances, *columns, listed=...)` returns for all queries; columns are cut as they are.
+
+    The distance of a query to the row that is its `own` is infinite.
+    """
+    found: list[tuple[Tensor, ...]] = []
+    for block in blocks:
+        known = block.distances
+        device = known.squared.device
+        given = on_device(device, *(column[block.rows] for column in columns))
+        if own is not None:
+            itself = on_device(device, own[block.rows])[0]
+            query = (itself >= 0).nonzero()[:, 0]
+            known.squared[query, itself[query]] = math.inf
+
+        def work_on(
+            some: slice, *, listed: bool, known: Distances = known, given: list[Tensor] = given
+        ) -> tuple[Tensor, ...]:
+            return tuple(one.cpu() for one in work(known.of(some), *(one[some] for one in given), listed=listed))
+
+        found += over_blocks(len(known.squared), cost(known.squared.shape[1]), block.megabytes, work_on)
+    return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
+
+
+def rule_of(near: BoundLocalizer) -> Rule:
+    """Return who is a neighbor, with the formula of the weight on tensors."""
+    return near.rule_in(xp)
+
+
+class TorchEngine(Engine):
+    """Ranks and sums on the device where the blocks lie."""
+
+    def own_ranks(
+        self, blocks: Iterable[TensorBlock], near: BoundLocalizer, own: Ints, first_tied: Ints
+    ) -> tuple[Ints, Bools]:
+        """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
+        rule = rule_of(near)
+
+        def ranked(found: Distances, tied: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
+            members = neighborhood(found, rule, listed=listed)
+            return own_ranks(members, tied).long(), members.empty
+
+        ranks, empty = over_pieces(blocks, lambda n: Cost.of(rule, n), own, ranked, [first_tied])
+        return ranks, empty
+
+    def plugged_thresholds(
+        self,
+        blocks: Iterable[TensorBlock],
+        near: BoundLocalizer,
+        plugged: Plugged,
+        own: Ints,
+        levels: tuple[Ints, Floats],
+    ) -> Floats:
+        """Return the largest accepted score of each query at each level (rank, score), (q, levels)."""
+        rule, sent = rule_of(near), Sent(plugged.scores, levels[0].astype(np.float64), levels[1])
+
+        def accepted(found: Distances, *, listed: bool) -> tuple[Tensor]:
+            scores, ranks, values = sent.on(found.squared.device)
+            members = neighborhood(found, rule, listed=listed)
+            pairs = zip(ranks, values, strict=True)
+            return (torch.stack([plugged_thresholds(members, scores, *pair) for pair in pairs], 1),)
+
+        return over_pieces(blocks, lambda n: Cost.of(rule, n), own, accepted)[0]
+
+    def plugged_counts(
+        self, blocks: Iterable[TensorBlock], near: BoundLocalizer, plugged: Plugged, candidates: Floats
+    ) -> Ints:
+        """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
+        rule, sent = rule_of(near), Sent(plugged.scores, plugged.ranks, plugged.values)
+
+        def counted(found: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
+            scores, ranks, values = sent.on(found.squared.device)
+            members = neighborhood(found, rule, listed=listed)
+            return (plugged_counts(members, scores, (ranks, values), some),)
+
+        return over_pieces(blocks, lambda n: Cost.of(rule, n), None, counted, [candidates])[0]
+
+    def joined_sums(self, blocks: Iterable[TensorBlock], near: BoundLocalizer, codes: Ints, rows: Ints) -> Joined:
+        """Return what is kept of these reference rows to rank them again when a point joins."""
+        rule, sent, names = rule_of(near), Sent(codes), list[str]()
+
+        def summed(found: Distances, own: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
+            sums = joined_sums(found, rule, sent.on(found.squared.device)[0], own, listed=listed)
+            names[:] = sums
+            return tuple(sums.values())
+
+        found = over_pieces(blocks, lambda n: Cost.of(rule, n), rows, summed, [rows])
+        return Joined.empty(codes[rows])._replace(**dict(zip(names, found, strict=True)))
+
+    def joined_thresholds(
+        self,
+        blocks: Iterable[TensorBlock],
+        near: BoundLocalizer,
+        joined: Joined,
+        distinct: Floats,
+        orders: Ints,
+        n_queries: int,
+    ) -> Floats:
+        """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
+        rule, sent = rule_of(near), _sent_joined(joined, distinct)
+
+        def accepted(found: Distances, *, listed: bool) -> tuple[Tensor]:
+            rows, values = sent.on(found.squared.device)
+            return (joined_thresholds(found, rule, rows, values, orders.tolist(), listed=listed)[0],)
+
+        return over_pieces(blocks, lambda n: Cost.of_joining(rule, n), None, accepted)[0]
+
+    def joined_counts(
+        self,
+        blocks: Iterable[TensorBlock],
+        near: BoundLocalizer,
+        joined: Joined,
+        distinct: Floats,
+        candidates: Floats,
+    ) -> Ints:
+        """Return how many rows have a pair below that of each candidate score of a query that joins."""
+        rule, sent = rule_of(near), _sent_joined(joined, distinct)
+
+        def counted(found: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
+            rows, values = sent.on(found.squared.device)
+            return (joined_counts(found, rule, rows, values, some, listed=listed),)
+
+        return over_pieces(blocks, lambda n: Cost.of_joining(rule, n), None, counted, [candidates])[0]
+
+    @torch.inference_mode()
+    def rows_reached(self, blocks: Iterable[TensorBlock], reach2: Floats) -> Bools:
+        """Return which reference rows have a query within their squared reach, (n,)."""
+        out, sent = np.zeros(len(reach2), np.bool_), Sent(reach2)
+        for block in blocks:
+            reach = sent.on(block.distances.squared.device)[0]
+            out |= block.distances.up_to(reach).any(0).cpu().numpy()
+        return out
+
+    def effective_sizes(self, blocks: Iterable[TensorBlock], near: BoundLocalizer, n_queries: int) -> Floats:
+        """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+        rule = rule_of(near)
+
+        def worth(found: Distances, *, listed: bool) -> tuple[Tensor]:
+            return (effective_sizes(neighborhood(found, rule, listed=listed)),)
+
+        return over_pieces(blocks, lambda n: Cost.of(rule, n), None, worth)[0]
+
+    def nearest_first(
+        self, blocks: Iterable[TensorBlock], near: BoundLocalizer
+    ) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
+        """Yield rows, distances and weights of each query's neighbors, and whether its ball was empty."""
+        rule, measured = rule_of(near), near.localizer.needs_distances()
+        for block in blocks:
+            for query in range(len(block.distances.squared)):
+                found = block.distances.of(slice(query, query + 1))
+                members = neighborhood(found, rule)
+                who = members.member[0].nonzero()[:, 0]
+                length = found.squared[0, who].double().sqrt()
+                order = length.argsort(stable=True)
+                share = members.weights[0, who] / members.weights[0].sum().clamp_min(TINY)
+                far = length[order] if measured else torch.full_like(length, math.nan)
+                yield who[order].cpu().numpy(), far.cpu().numpy(), share[order].cpu().numpy(), bool(members.empty[0])
+
+    @torch.inference_mode()
+    def nearest_lists(self, blocks: Iterable[TensorBlock], folds: Ints, n_folds: int, most: int, least: int) -> Lists:
+        """Return the nearest others of each query, which are all reference rows in their order, nearest first."""
+        n, pieces = len(folds), []
+        guess = min(n - 1, max(least, most + most // max(1, n_folds - 1) + 2 * int(math.sqrt(most)) + 8))
+        for block in blocks:
+            squared = block.distances.squared
+            places = torch.arange(len(squared), device=squared.device)
+            squared[places, places + block.rows.start] = math.inf
+            while True:
+                values, rows = squared.topk(min(n - 1, guess + 1), dim=1, largest=False, sorted=True)
+                near, who = values.double().cpu().numpy(), rows.int().cpu().numpy()
+                counts = np.empty(len(near), np.int64)
+                enough_listed(who, near, folds, n_folds, most, least, n - 1, counts)
+                if counts.min() > 0 or n == 1:
+                    break
+                guess = min(n - 1, 2 * guess)
+            listed = np.arange(near.shape[1]) < counts[:, None]
+            pieces.append((counts, who[listed], near[listed]))
+        return Lists.joined(pieces, folds)
+
+
+def _sent_joined(joined: Joined, distinct: Floats) -> Sent:
+    """Return what is kept of each row, and the distinct scores, to be sent to the device."""
+
+    def made(tensors: list[Tensor]) -> tuple[JoinedRows, Tensor]:
+        *sums, keys, values = tensors
+        return JoinedRows.of(dict(zip(KEPT, sums, strict=True)), keys), values
+
+    return Sent(*(getattr(joined, name) for name in KEPT), joined.keys, distinct, made=made)
+
+
+ENGINES["torch"] = TorchEngine()

@@ -1,0 +1,245 @@
+"""Parts of a predictor on tensors: the same formulas, with arrays that move to a device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from vicinal.errors import InvalidValue
+from vicinal.neighbors.localizers import BoundLocalizer
+from vicinal.neighbors.reference import Reference
+from vicinal.probability_models.model import SMALLEST_PROBABILITY, ProbabilityModel, VotingModel, softmax
+from vicinal.representations import RepresentationMap
+from vicinal.torch.blocks import Cost
+from vicinal.torch.distances import Arithmetic, Distances, Rows, distances, squared_norms
+from vicinal.torch.namespace import xp
+from vicinal.torch.neighborhoods import Near, neighborhood
+
+EQUAL, COARSELY_EQUAL = 2.0**-40, 2.0**-20
+"""Scores of probabilities that differ by less are the same; the second where float32 distances enter them."""
+
+
+def at_least_single(rows: Tensor) -> Tensor:
+    """Return half precision as float32, and anything else as it is."""
+    return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
+
+
+def on_cpu(rows: Tensor) -> bool:
+    """Return whether rows lie where numpy can see them, and are no part of a graph."""
+    return rows.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def as_tensor(array: NDArray[Any]) -> Tensor:
+    """Return a copy of an array as a tensor."""
+    return torch.from_numpy(np.array(array, order="C"))
+
+
+class TensorModule(nn.Module):
+    """A module whose tensors move to a device but keep their types: `.half()` does not round what was calibrated."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002
+        def moved(tensor: Tensor) -> Tensor:
+            found = fn(tensor)
+            return found if found.dtype == tensor.dtype else tensor.to(found.device)
+
+        super()._apply(moved, recurse)
+        return self
+
+    def keep(self, **tensors: Tensor) -> None:
+        """Hold tensors that follow from the stored arrays, and so are not stored again."""
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor, persistent=False)
+
+
+class TensorPart(TensorModule):
+    """A part whose formula is asked for tensors: `bound` is a copy of it with tensors in place of its arrays."""
+
+    bound: Any
+
+    def __init__(self, part: Any) -> None:
+        super().__init__()
+        self.part = part
+        self.keep(**{f"array{number}": as_tensor(array) for number, array in enumerate(_arrays(part))})
+        self._bind()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002
+        super()._apply(fn, recurse)
+        self._bind()
+        return self
+
+    def _bind(self) -> None:
+        # Not an attribute that torch would take for a module or a tensor of its own.
+        object.__setattr__(self, "bound", _with_tensors(self.part, iter(self._buffers.values())))
+
+
+def _arrays(part: Any) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of a part, and of the parts that it is made of."""
+    if isinstance(part, np.ndarray):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _arrays(item)
+    elif is_dataclass(part):
+        for one in fields(part):
+            yield from _arrays(getattr(part, one.name))
+
+
+def _with_tensors(part: Any, tensors: Iterator[Tensor | None]) -> Any:
+    """Return a copy of a part with the next tensors in place of its arrays."""
+    if isinstance(part, np.ndarray):
+        return next(tensors)
+    if isinstance(part, tuple):
+        return tuple(_with_tensors(item, tensors) for item in part)
+    if not is_dataclass(part):
+        return part
+    found = copy.copy(part)
+    for one in fields(part):
+        object.__setattr__(found, one.name, _with_tensors(getattr(part, one.name), tensors))
+    return found
+
+
+class TensorMap(TensorPart):
+    """A representation map: on a CPU the numpy side's to the bit, which has to do it itself; None leaves rows alone."""
+
+    part: RepresentationMap | None
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the mapped rows, (n, new width)."""
+        if self.part is None:
+            return rows
+        if on_cpu(rows):
+            return torch.from_numpy(np.ascontiguousarray(self.part.apply(rows.numpy())))
+        found: Tensor = self.bound.formula(xp, rows)
+        if not torch.compiler.is_compiling() and not bool(found.isfinite().all()):
+            msg = f"{self.part!r} must leave representations finite; scale them down first."
+            raise InvalidValue(msg)
+        return found
+
+    @property
+    def same_bits(self) -> bool:
+        """Whether a GPU makes the same bits of a row."""
+        return self.part is None or self.part.elementwise
+
+    def input_width(self, width: int) -> int | None:
+        """Return how wide rows must be to be mapped to `width` columns; None where that is not known."""
+        return width if self.part is None else self.part.input_width(width)
+
+
+class TensorReference(TensorModule):
+    """Rows that can be neighbors, and who of them is."""
+
+    rows: Tensor
+    norms: Tensor
+
+    def __init__(self, reference: Reference, near: BoundLocalizer, mapping: TensorMap, arithmetic: Precision) -> None:
+        super().__init__()
+        rows = as_tensor(reference.rows)
+        rows = rows if arithmetic.dtype is None else rows.to(arithmetic.dtype)
+        self.n, self.near, self.tf32, self.same_bits = reference.n, near, arithmetic.tf32, mapping.same_bits
+        self.rule = near.rule_in(xp)
+        self.keep(rows=rows, norms=squared_norms(rows[: reference.n]))
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(self.rows.shape[1])
+
+    @property
+    def cost(self) -> Cost:
+        """What the neighbors of a row take of memory."""
+        return Cost.of(self.rule, self.n)
+
+    def distances(self, representations: Tensor) -> Distances:
+        """Return the distances of representations, (q, d)."""
+        queries, known = representations.to(self.rows.dtype), Rows(self.rows, self.norms, self.n)
+        same = self.same_bits or self.rows.device.type == "cpu"
+        return distances(queries, known, Arithmetic(self.tf32), same_bits=same)
+
+    def forward(self, representations: Tensor, *, listed: bool) -> Near:
+        """Return the neighbors of each row."""
+        return neighborhood(self.distances(representations), self.rule, listed=listed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the rule, which holds a formula."""
+        return {name: value for name, value in self.__dict__.items() if name != "rule"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the rule again."""
+        super().__setstate__(state)
+        self.rule = self.near.rule_in(xp)
+
+
+class Precision:
+    """In which type distances are taken, and whether a GPU may round the factors of products."""
+
+    def __init__(self, dtype: torch.dtype | None, *, tf32: bool) -> None:
+        self.dtype, self.tf32 = dtype, tf32
+
+
+class TensorProbabilities(TensorModule):
+    """From a network's outputs to class probabilities; `normalized` says that it gives probabilities already."""
+
+    labels: Tensor
+
+    def __init__(self, model: ProbabilityModel | None, precision: Precision, *, normalized: bool) -> None:
+        super().__init__()
+        self.model, self.normalized = model, normalized
+        self.voters: TensorReference | None = None
+        if isinstance(model, VotingModel):
+            voters = model.voters
+            self.mapping = TensorMap(voters.representation_map)
+            near = BoundLocalizer(voters.localizer, len(voters) - 1)
+            self.voters = TensorReference(voters.reference, near, self.mapping, precision)
+            self.keep(labels=as_tensor(model.labels))
+        elif model is not None:
+            self.part = TensorPart(model)
+
+    @property
+    def equal(self) -> float:
+        """How far scores may differ between devices."""
+        if self.voters is None:
+            return EQUAL
+        rows = self.voters.rows
+        rounded = rows.device.type != "cpu" or torch.compiler.is_compiling()
+        return COARSELY_EQUAL if rows.dtype == torch.float32 and rounded else EQUAL
+
+    @property
+    def cost(self) -> Cost:
+        """What a row takes of memory, beside its labels."""
+        return Cost(0, 0) if self.voters is None else self.voters.cost
+
+    @property
+    def width(self) -> int | None:
+        """How wide representations must be, 0 where none are read; None where that is not known."""
+        if self.voters is not None:
+            return self.mapping.input_width(self.voters.width)
+        return None if self.model is not None and self.model.reads_representations else 0
+
+    def forward(self, outputs: Tensor, representations: Tensor, *, listed: bool) -> Tensor:
+        """Return the probabilities of each row, (q, classes)."""
+        if self.model is None:
+            return at_least_single(outputs) if self.normalized else softmax(xp, outputs.double())
+        logits = outputs.double()
+        if self.normalized:
+            logits = at_least_single(outputs).clamp_min(SMALLEST_PROBABILITY).log().double()
+        if self.voters is not None:
+            near = self.voters(self.mapping(representations), listed=listed)
+            return self.model.blend(xp, logits, self._shares(near, outputs.shape[1]))  # type: ignore[attr-defined, no-any-return]
+        found: Tensor = self.part.bound.formula(xp, logits, representations if representations.shape[1] else None)
+        return found
+
+    def _shares(self, near: Near, classes: int) -> Tensor:
+        """Return the weighted share of the neighbors with each label, (q, classes)."""
+        if near.columns is None:
+            # A product with zeros and ones: graphs know how to do that.
+            ballots = (self.labels[:, None] == torch.arange(classes, device=self.labels.device)).double()
+            return near.weights @ ballots / near.total[:, None]
+        shares = near.weights.new_zeros((len(near.weights), classes))
+        return shares.scatter_add_(1, self.labels[near.columns], near.weights) / near.total[:, None]

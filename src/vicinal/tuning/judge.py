@@ -1,0 +1,223 @@
+"""Judging candidates: in each fold the other rows calibrate, leaving each row out of its own neighborhood.
+
+A candidate is judged as `LeaveOneOut` would predict the fold's rows from the others: the same local ranks, taken from
+neighbor lists that are found once. Every row is judged once, by a calibration that has not seen it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from vicinal._util.arrays import Bools, Floats, Ints
+from vicinal._util.groups import GROUP_ROWS
+from vicinal._util.threads import over_chunks
+from vicinal.calibration.levels import Coverage, exact_coverage, order
+from vicinal.kernels.exact import CODE_BITS
+from vicinal.kernels.lists import Scored, fold_keys, fold_sizes, fold_thresholds
+from vicinal.neighbors.lists import NeighborLists
+from vicinal.neighbors.localizers import Localizer
+from vicinal.outputs import RegressionOutputs
+from vicinal.scores import RegressionScore
+
+MEASURED = 0.9
+"""Share of the rows that must be in tenths large enough to measure."""
+
+NEARBY_COVERAGE = 0.02
+"""How far from the target the size is measured too, to learn what coverage costs; at most half the way to 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredLabels:
+    """One score of the tuning rows: of their targets, and of every label."""
+
+    scores: Floats  # (n,)
+    labels: Floats  # (n, classes), ascending in each row
+    tenths: Ints  # (n,) which tenth of the rows, by the model's confidence
+    classes: Ints  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredValues:
+    """One score of the tuning rows of a regression."""
+
+    scores: Floats  # (n,)
+    tenths: Ints  # (n,) which tenth of the rows, by the predicted value
+    outputs: RegressionOutputs  # prepared
+    score: RegressionScore
+
+
+ScoredTask: TypeAlias = ScoredLabels | ScoredValues
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """Several scores of the same rows side by side, as the kernels take them."""
+
+    parts: list[ScoredTask]
+    scored: Scored
+    distinct: Floats  # (several, n) the distinct scores of each, ascending, filled up with +inf
+    labels: Floats | None  # (several, n, classes) for a classifier
+
+    @classmethod
+    def of(cls, parts: list[ScoredTask]) -> Several:
+        """Put scores side by side."""
+        scores = np.stack([one.scores for one in parts])
+        codes, distinct = np.empty(scores.shape, np.int64), np.full(scores.shape, np.inf)
+        for number, row in enumerate(scores):
+            values, places = np.unique(row, return_inverse=True)
+            codes[number], distinct[number, : len(values)] = places, values
+        labels = [one.labels for one in parts if isinstance(one, ScoredLabels)]
+        if not labels:
+            return cls(parts, Scored(scores, codes), distinct, None)
+        stacked = np.stack(labels)
+        # The parts look into the stack from here on: label scores are large, and are held once.
+        views: list[ScoredTask] = [
+            replace(one, labels=stacked[at]) for at, one in enumerate(parts) if isinstance(one, ScoredLabels)
+        ]
+        return cls(views, Scored(scores, codes), distinct, stacked)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Sizes and coverage of every row, each judged by a calibration that has not seen it."""
+
+    target: float
+    sizes: Floats  # (n, 3) at a lower coverage, the target, and a higher one
+    covered: Bools  # (n, 3)
+    tenths: Ints  # (n,)
+    classes: Ints | None  # (n,)
+
+    @property
+    def size(self) -> float:
+        """Mean size at the target."""
+        return float(self.sizes[:, 1].mean())
+
+    @property
+    def coverage(self) -> float:
+        """Coverage reached; folds that calibrate each other keep it close to the target."""
+        return float(self.covered[:, 1].mean())
+
+    @cached_property
+    def price(self) -> float:
+        """What a unit of coverage costs in size, near the target."""
+        coverage, size = self.covered.mean(axis=0), self.sizes.mean(axis=0)
+        high = 2 if np.isfinite(size[2]) else 1  # at the higher coverage an interval may have no end
+        rise = coverage[high] - coverage[0]
+        return float((size[high] - size[0]) / rise) if rise > 0 and np.isfinite(size[high]) else 0.0
+
+    @cached_property
+    def influence(self) -> Floats:
+        """What each row adds to the mean size at the target coverage, (n,).
+
+        A row that happens to be covered lets the threshold sink a little: size - price * covered.
+        """
+        return self.sizes[:, 1] - self.price * self.covered[:, 1]
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean size at the target coverage."""
+        return standard_error(self.influence)
+
+    @cached_property
+    def worst_tenth(self) -> float | None:
+        """Coverage of the least covered tenth of the rows; None where tenths are too small to measure."""
+        rows = np.bincount(self.tenths)
+        shares = np.bincount(self.tenths, self.covered[:, 1]) / np.maximum(rows, 1)
+        large = rows >= GROUP_ROWS
+        # Tied confidences make tenths uneven: the worst of a few of them would say nothing of the rows.
+        return float(shares[large].min()) if rows[large].sum() >= MEASURED * rows.sum() else None
+
+    @cached_property
+    def class_gap(self) -> float | None:
+        """Mean distance of a class's coverage from the target."""
+        if self.classes is None:
+            return None
+        rows = np.bincount(self.classes)
+        shares = np.bincount(self.classes, self.covered[:, 1])[rows > 0] / rows[rows > 0]
+        return float(np.abs(shares - self.target).mean())
+
+
+def standard_error(values: Floats) -> float:
+    """Return the standard error of a mean."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Folds of the tuning rows and the coverage at which candidates are judged."""
+
+    folds: Ints  # (n,)
+    coverage: Coverage
+
+    @cached_property
+    def calibrating(self) -> Ints:
+        """Number of rows that calibrate each fold, (folds,)."""
+        return len(self.folds) - np.bincount(self.folds)
+
+    @cached_property
+    def orders(self) -> Ints:
+        """Which smallest pair is the level, in each fold at each coverage, (folds, 3)."""
+        share = float(exact_coverage(self.coverage))
+        reach = min(NEARBY_COVERAGE, (1 - share) / 2, share / 2)
+        found = []
+        for n in self.calibrating.tolist():
+            middle, step = order(self.coverage, n), max(1, round(reach * n))
+            found.append([max(1, middle - step), middle, min(n, middle + step)])
+        return np.array(found)
+
+    def everyone(self, scored: ScoredTask) -> Judged:
+        """Judge one threshold for all: the m-th smallest score of the calibrating rows."""
+        thresholds = np.empty((len(self.folds), 3))
+        for fold, places in enumerate(self.orders):
+            judged = self.folds == fold
+            thresholds[judged] = np.sort(scored.scores[~judged])[places - 1]
+        return self._judged(scored, thresholds)
+
+    def neighborhoods(self, lists: NeighborLists, localizer: Localizer, several: Several) -> list[Judged]:
+        """Judge one neighborhood for several scores at once: they share its weights."""
+        counts = np.array([self._count(localizer, n - 1) for n in self.calibrating.tolist()])
+        near = lists.lists, counts, localizer.rule(1), several.scored
+        n, most = len(self.folds), int(counts.max())
+        keys = np.empty((len(several.parts), len(counts), n), np.int64)
+        over_chunks(lambda start, stop: fold_keys(*near, start, stop, keys), n, most)
+        levels = self._levels(keys, several.distinct)
+        if several.labels is None:
+            thresholds = np.empty((len(several.parts), n, 3))
+            over_chunks(
+                lambda start, stop: fold_thresholds(*near, several.distinct, *levels, start, stop, thresholds), n, most
+            )
+            return [self._judged(*one) for one in zip(several.parts, thresholds, strict=True)]
+        sizes, covered = np.empty((len(several.parts), n, 3)), np.empty((len(several.parts), n, 3), np.bool_)
+        over_chunks(
+            lambda start, stop: fold_sizes(*near, *levels, several.labels, start, stop, sizes, covered), n, most
+        )
+        return [self._result(*one) for one in zip(several.parts, sizes, covered, strict=True)]
+
+    def _count(self, localizer: Localizer, others: int) -> int:
+        """Return the number of neighbors among `others`; more than there are where everyone counts."""
+        return localizer.bind(others).count or len(self.folds)
+
+    def _levels(self, keys: Ints, distinct: Floats) -> tuple[Ints, Floats]:
+        """Return the level (rank, score) of every score in every fold at every coverage, (several, folds, 3) each."""
+        places = np.unique(self.orders) - 1
+        keys.partition(places, axis=2)
+        chosen = np.take_along_axis(keys, self.orders[None] - 1, axis=2)
+        codes = chosen & ((1 << CODE_BITS) - 1)
+        return chosen >> CODE_BITS, np.take_along_axis(distinct[:, None], codes, axis=2)
+
+    def _judged(self, scored: ScoredTask, thresholds: Floats) -> Judged:
+        """Return sizes and coverage at these thresholds, (n, 3)."""
+        covered = scored.scores[:, None] <= thresholds
+        if isinstance(scored, ScoredLabels):
+            sizes = np.stack([(scored.labels <= column[:, None]).sum(axis=1) for column in thresholds.T], axis=1)
+            return self._result(scored, sizes.astype(np.float64), covered)
+        bounds = (scored.score.find_interval(scored.outputs, column) for column in thresholds.T)
+        return self._result(scored, np.stack([np.maximum(up - low, 0.0) for low, up in bounds], axis=1), covered)
+
+    def _result(self, scored: ScoredTask, sizes: Floats, covered: Bools) -> Judged:
+        classes = scored.classes if isinstance(scored, ScoredLabels) else None
+        return Judged(float(exact_coverage(self.coverage)), sizes, covered, scored.tenths, classes)

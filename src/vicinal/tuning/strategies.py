@@ -1,0 +1,163 @@
+"""How the space is searched: all of it, or where earlier candidates promise most."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vicinal._util.arrays import seed_number, whole_number
+from vicinal._util.extras import needs
+from vicinal.neighbors.fit import nearby
+from vicinal.neighbors.localizers import Exponential, Localizer
+from vicinal.scores import APS, LAC, RAPS, NeverEmpty, Score
+from vicinal.tuning.bench import Bench, Neighborhoods, Source
+from vicinal.tuning.judge import Judged, Several
+from vicinal.tuning.objectives import Objective
+from vicinal.tuning.space import Space, check_space
+
+if TYPE_CHECKING:
+    import optuna
+
+Trial = tuple[Source, Neighborhoods, Localizer, Judged]
+
+BEYOND = 1e3
+"""Times the size of the first candidate: what one beyond the objective's bound costs, so that any within is better."""
+
+
+class Strategy(ABC):
+    """A way to walk through the neighborhoods of a space; everyone's candidates are always judged first."""
+
+    space: Space
+
+    @abstractmethod
+    def count(self, bench: Bench) -> int:
+        """Return how many candidates will be judged."""
+
+    @abstractmethod
+    def run(self, bench: Bench, objective: Objective) -> Iterator[Trial]:
+        """Judge candidates with a neighborhood one after another."""
+
+
+@dataclass(frozen=True)
+class Grid(Strategy):
+    """Every combination of the space.
+
+    Examples
+    --------
+    >>> Grid(Space(shares=(0.1,), multiples=(0.2,))).space.shares
+    (0.1,)
+    """
+
+    space: Space = field(default_factory=Space)
+
+    def __post_init__(self) -> None:
+        check_space(self.space)
+
+    def count(self, bench: Bench) -> int:
+        """Return the number of combinations."""
+        return len(bench.scores.sources) * sum(len(near.localizers) for near in bench.neighborhoods)
+
+    def run(self, bench: Bench, objective: Objective) -> Iterator[Trial]:
+        """Judge several scores at a time under one neighborhood, whose weights they share."""
+        del objective
+        sources = bench.scores.sources
+        for first in range(0, len(sources), bench.block):
+            some = sources[first : first + bench.block]
+            several = Several.of([bench.scores.of(source) for source in some])
+            for near in bench.neighborhoods:
+                for localizer in near.localizers:
+                    judged = bench.judge.neighborhoods(near.lists, localizer, several)
+                    for source, result in zip(some, judged, strict=True):
+                        yield source, near, localizer, result
+
+
+@dataclass(frozen=True)
+class Bayesian(Strategy):
+    """`trials` candidates, each chosen where the earlier ones promise most (Optuna's tree-structured Parzen estimator).
+
+    Shares, bandwidths and penalties are drawn between the smallest and the largest number that the space names.
+
+    Examples
+    --------
+    >>> Bayesian(trials=50, seed=1).trials
+    50
+    """
+
+    trials: int = 200
+    seed: int = 0
+    space: Space = field(default_factory=Space)
+
+    def __post_init__(self) -> None:
+        whole_number("trials", self.trials, least=1)
+        seed_number("seed", self.seed)
+        check_space(self.space)
+
+    def count(self, bench: Bench) -> int:
+        """Return the number of trials; none where there is no neighborhood to try."""
+        return self.trials if any(near.localizers for near in bench.neighborhoods) else 0
+
+    def run(self, bench: Bench, objective: Objective) -> Iterator[Trial]:
+        """Ask for a candidate, judge it, tell its size."""
+        with needs("optuna", "tune"):
+            import optuna
+        if not self.count(bench):
+            return
+        shown = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=self.seed % 2**32))
+            unit = 0.0
+            for _ in range(self.trials):
+                trial = study.ask()
+                source, near, localizer = self._suggested(trial, bench)
+                several = Several.of([bench.scored(source)])
+                judged = bench.judge.neighborhoods(near.lists, localizer, several)[0]
+                unit = unit or (judged.size if math.isfinite(judged.size) and judged.size > 0 else 1.0)
+                excess = objective.excess(judged)
+                cost = judged.size if excess == 0 else BEYOND * unit * (1 + excess)
+                study.tell(trial, min(cost, 2 * BEYOND * unit))
+                yield source, near, localizer, judged
+        finally:
+            optuna.logging.set_verbosity(shown)
+
+    def _suggested(self, trial: optuna.Trial, bench: Bench) -> tuple[Source, Neighborhoods, Localizer]:
+        source = self._source(trial, bench)
+        near = bench.neighborhoods[trial.suggest_categorical("representation", range(len(bench.neighborhoods)))]
+        if self.space.localizer is not None:
+            return source, near, near.localizers[trial.suggest_categorical("localizer", range(len(near.localizers)))]
+        share = _between(trial, "share", self.space.shares)
+        kinds = [
+            "equal",
+            *(["multiple"] if self.space.multiples else []),
+            *(["bandwidth"] if self.space.bandwidths else []),
+        ]
+        weights = trial.suggest_categorical("weights", kinds)
+        if weights == "bandwidth":
+            return source, near, Exponential(share, _between(trial, "bandwidth", self.space.bandwidths))
+        multiple = math.inf if weights == "equal" else _between(trial, "multiple", self.space.multiples)
+        return source, near, nearby(near.lists, share, multiple)
+
+    def _source(self, trial: optuna.Trial, bench: Bench) -> Source:
+        sources = bench.scores.sources
+        if not isinstance(sources[0].score, (LAC, APS, RAPS, NeverEmpty)) or self.space.score is not None:
+            return sources[trial.suggest_categorical("score", range(len(sources)))]
+        numbers = sorted({source.number for source in sources})
+        number = trial.suggest_categorical("probabilities", numbers)
+        same = [source for source in sources if source.number == number]
+        kinds = ["LAC", "APS", "RAPS"] if self.space.penalties else ["LAC", "APS"]
+        kind = trial.suggest_categorical("score", kinds)
+        score: Any = {"LAC": LAC(), "APS": APS()}.get(kind)
+        if score is None:
+            free = next(source.score.free_ranks for source in same if isinstance(source.score, RAPS))
+            score = RAPS(_between(trial, "penalty", self.space.penalties), free)
+        chosen: Score = NeverEmpty(score) if trial.suggest_categorical("never empty", [True, False]) else score
+        return Source(chosen, same[0].probability_model, number, (number, chosen), same[0].loss)
+
+
+def _between(trial: optuna.Trial, name: str, numbers: Any) -> float:
+    """Return a number between the smallest and the largest, drawn evenly in its logarithm."""
+    low, high = min(numbers), max(numbers)
+    return float(trial.suggest_float(name, low, high, log=0 < low < high))

@@ -1,0 +1,199 @@
+"""The front door of tuning: cut folds, fit parts, judge candidates, choose one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import Floats, Ints, as_labels, as_targets, seed_number, whole_number
+from vicinal.calibration.fingerprints import row_marks
+from vicinal.calibration.levels import Coverage, exact_coverage, rows_needed
+from vicinal.errors import Incompatible, Option, TooFewRows
+from vicinal.neighbors import ExactSearch, NeighborSearch
+from vicinal.neighbors.localizers import Localizer
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
+from vicinal.representations import RepresentationMap
+from vicinal.tuning.bench import Bench, LabelScores, Scores, Source, ValueScores, neighborhoods
+from vicinal.tuning.choose import ChoiceSaving, chosen, row_savings
+from vicinal.tuning.judge import Judge, Judged, standard_error
+from vicinal.tuning.objectives import MeanSize, Objective
+from vicinal.tuning.report import Candidate, TuningReport
+from vicinal.tuning.space import EVERYONE
+from vicinal.tuning.strategies import Grid, Strategy
+
+LEAST_ROWS = 30
+"""Tuning rows below which nothing can be learned."""
+
+
+def tune(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverage: Coverage = 0.9,
+    *,
+    objective: Objective | None = None,
+    strategy: Strategy | None = None,
+    search: NeighborSearch | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    most_rows: int = 6000,
+    progress: bool = True,
+) -> TuningReport:
+    """Choose score, neighborhood, probabilities and representation on rows that are not calibration rows.
+
+    The rows are cut into `folds`; each is judged by calibrating on the others, as `LeaveOneOut` does. Without an
+    `objective`: the smallest mean size. Without a `strategy`: the whole default space; `search` is how neighbors are
+    found, such as `vicinal.torch.TorchSearch("cuda")`. Having no neighborhood is always a
+    candidate, and wins unless a neighborhood is better by more than one standard error of the difference. Of more than
+    `most_rows`, that many are drawn to judge on; parts are fitted on all. The bar shows on a terminal only.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()[:600]
+    >>> few = vc.Space(score=[vc.LAC()], shares=(0.1,), multiples=(0.2,))
+    >>> best = vc.tune(data.outputs, data.labels, 0.9, strategy=vc.Grid(few))
+    >>> sorted(best.settings)
+    ['localizer', 'probability_model', 'representation_map', 'score']
+    """
+    exact_coverage(coverage)
+    aim = MeanSize() if objective is None else objective
+    walk = Grid() if strategy is None else strategy
+    how = ExactSearch() if search is None else search
+    _check_kinds(outputs, aim, walk, how)
+    folds, seed = whole_number("folds", folds, least=2, most=100), seed_number("seed", seed)
+    rows = _judged_rows(len(outputs), coverage, folds, most_rows, seed)
+    aim.check(len(rows), regression=isinstance(outputs, RegressionOutputs))
+    judge = Judge(_cut(len(rows), folds, seed), coverage)
+    from tqdm import tqdm  # here: what only reads tuned parts needs no bar
+
+    bar = tqdm(desc="tune", unit="candidate", disable=None if progress else True)
+    try:
+        scores, notes = _scores(outputs, targets, rows, walk, coverage, bar.set_description)
+        near = neighborhoods(walk.space, outputs, rows, judge, bar.set_description, how)  # type: ignore[arg-type]
+        bench = Bench(judge, scores, near)
+        bar.reset(total=len(scores.sources) + walk.count(bench))
+        bar.set_description("tune")
+        candidates, everyone, choice = _all_judged(bench, walk, aim, bar.update)
+    finally:
+        bar.close()
+    if not near:
+        notes.append("The outputs have no representations, so no neighborhood was tried.")
+    ordered = tuple(sorted(candidates, key=lambda one: one.size))
+    winner, sentence = chosen(ordered, everyone, aim, choice)
+    if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
+        notes.append("Less than one label on average: some sets are empty. Name NeverEmpty scores in a Space for none.")
+    numbers = float(exact_coverage(coverage)), len(rows), folds
+    return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers, row_marks(outputs))
+
+
+def _all_judged(
+    bench: Bench, strategy: Strategy, objective: Objective, advance: Callable[[int], object]
+) -> tuple[list[Candidate], Candidate, ChoiceSaving | None]:
+    """Judge everyone's candidates first, so that neighborhoods can be compared with the best of them, row by row."""
+
+    def candidate(
+        source: Source, localizer: Localizer, representation_map: RepresentationMap | None, judged: Judged, base: Judged
+    ) -> Candidate:
+        advance(1)
+        return Candidate(
+            source.score,
+            localizer,
+            source.probability_model,
+            representation_map,
+            target=judged.target,
+            coverage=judged.coverage,
+            size=judged.size,
+            standard_error=judged.standard_error,
+            worst_tenth=judged.worst_tenth,
+            class_gap=judged.class_gap,
+            # Lower coverage saves labels too: that part is not the neighborhood's.
+            saving=base.size - judged.size - judged.price * max(0.0, base.coverage - judged.coverage),
+            saving_error=standard_error(judged.influence - base.influence),
+            excess=objective.excess(judged),
+            loss=source.loss,
+        )
+
+    plain = [(source, bench.judge.everyone(bench.scores.of(source))) for source in bench.scores.sources]
+    _, base = min(plain, key=lambda pair: (objective.excess(pair[1]), pair[1].size))
+    candidates = [candidate(source, EVERYONE, None, judged, base) for source, judged in plain]
+    everyone = min(candidates, key=lambda one: (one.excess, one.size))
+    savings = []
+    for source, near, localizer, judged in strategy.run(bench, objective):
+        candidates.append(candidate(source, localizer, near.representation_map, judged, base))
+        if candidates[-1].excess == 0 and np.isfinite(judged.size):
+            savings.append(row_savings(judged, base).astype(np.float32))
+    return candidates, everyone, ChoiceSaving.of(savings, bench.judge.folds) if savings else None
+
+
+def _scores(
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    rows: Ints,
+    strategy: Strategy,
+    coverage: Coverage,
+    advance: Callable[[str], None],
+) -> tuple[Scores, list[str]]:
+    """Fit what gives scores, and say what to know about the targets."""
+    advance("fitting on the tuning rows")
+    if isinstance(outputs, RegressionOutputs):
+        values: Floats = as_targets(targets, len(outputs))
+        return ValueScores(outputs, values, rows, strategy.space), []
+    classified = as_classification(outputs)
+    labels = as_labels(targets, len(outputs), classified.n_classes, classified.class_names)
+    absent = classified.n_classes - len(np.unique(labels))
+    notes = []
+    if absent:
+        notes.append(
+            f"{absent} of {classified.n_classes} classes have no tuning row: neighbors never vote for them, and gaps "
+            "between classes are measured without them."
+        )
+    return LabelScores(classified, labels, rows, strategy.space, coverage), notes
+
+
+def _judged_rows(n: int, coverage: Coverage, folds: int, most_rows: int, seed: int) -> Ints:
+    """Return which rows judge, ascending; refuse too few."""
+    needed = tuning_rows_needed(coverage, folds)
+    whole_number("most_rows", most_rows, least=needed)
+    if n < needed:
+        msg = (
+            f"tuning at coverage {coverage!s} in {folds} folds needs at least {needed} rows; got {n}. "
+            "Add rows, or calibrate with {localizer}."
+        )
+        raise TooFewRows(msg, rows=n, needed=needed, localizer=Option("localizer", "Uniform(None)"))
+    drawn = np.random.default_rng([seed, 1]).permutation(n)
+    return np.sort(drawn[: int(most_rows)])
+
+
+def tuning_rows_needed(coverage: Coverage, folds: int = 5) -> int:
+    """Return how many rows it takes for the rows outside a fold to calibrate at this coverage.
+
+    Examples
+    --------
+    >>> tuning_rows_needed(0.9), tuning_rows_needed(0.99)
+    (30, 126)
+    """
+    return max(LEAST_ROWS, -(-(rows_needed(coverage) + 1) * folds // (folds - 1)) + 1)
+
+
+def _cut(n: int, folds: int, seed: int) -> Ints:
+    """Return the fold of each row: folds of equal size, drawn without a look at the rows."""
+    return np.random.default_rng([seed, 2]).permutation(n) % folds
+
+
+def _check_kinds(outputs: ModelOutputs, objective: Objective, strategy: Strategy, search: NeighborSearch) -> None:
+    if not isinstance(outputs, (ClassificationOutputs, RegressionOutputs)):
+        msg = f"tune needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
+        raise Incompatible(msg)
+    if not isinstance(objective, Objective):
+        msg = f"objective must be MeanSize(), DecileGap(...), ClassGap(...) or None; got {objective!r}."
+        raise Incompatible(msg)
+    if not isinstance(strategy, Strategy):
+        hint = " A search for neighbors is search=..." if isinstance(strategy, NeighborSearch) else ""
+        msg = f"strategy must be Grid(...), Bayesian(...) or None; got {strategy!r}.{hint}"
+        raise Incompatible(msg)
+    if not isinstance(search, NeighborSearch):
+        hint = " A way to search the space is strategy=..." if isinstance(search, Strategy) else ""
+        msg = f"search must be a neighbor search such as ExactSearch(), or None; got {search!r}.{hint}"
+        raise Incompatible(msg)
