@@ -24,10 +24,10 @@ from sections import write_section
 
 import vicinal as vc
 from vicinal import distributed
-from vicinal.distributed.cluster import connected
+from vicinal.distributed.cluster import connect
 from vicinal.tables.batch import predict_file
 from vicinal.tables.opening import open_table
-from vicinal.tables.rows import Rows, recognized
+from vicinal.tables.rows import Rows, recognize_columns
 
 CLASSES, WIDTH, CALIBRATION, K = 100, 128, 2_000, 100
 FILES = 16
@@ -59,7 +59,7 @@ def write(folder: Path, n: int, files: int) -> Rows:
         logits, near, labels = made(n // files, file + 1)
         columns = {"logits": lists(logits), "representations": lists(near), "labels": pa.array(labels)}
         pq.write_table(pa.table(columns), folder / f"{file:03d}.parquet", compression="none")
-    return recognized(open_table([str(folder)]))
+    return recognize_columns(open_table([str(folder)]))
 
 
 def saved(folder: Path) -> vc.SetPredictor:
@@ -83,7 +83,7 @@ def on_ray(folder: Path, rows: Rows, workers: int, partition: int) -> tuple[floa
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     started = time.perf_counter()
-    with connected(None):
+    with connect(None):
         up = time.perf_counter()
         distributed.predict_partitions(folder / "model.vicinal", rows, out, workers=workers, partition_rows=partition)
         done = time.perf_counter()
@@ -94,7 +94,7 @@ def prediction(folder: Path, n: int, rounds: int) -> tuple[list[str], float, flo
     """Measure files on one process and on workers; return lines, rows a second of one worker, and fixed seconds."""
     rows, predictor = write(folder / "rows", n, FILES), saved(folder)
     partition, cores = n // FILES, os.cpu_count() or 1
-    small = recognized(open_table([str(folder / "rows" / "000.parquet")]))
+    small = recognize_columns(open_table([str(folder / "rows" / "000.parquet")]))
     predict_file(predictor, small, folder / "warm.parquet")
     kinds = list(range(1, cores + 1))
     times: dict[str, list[float]] = {"local": [], "small": []}
@@ -153,7 +153,7 @@ def sharded(folder: Path, n: int, rounds: int) -> list[str]:
     parts = {"localizer": vc.Exponential(K, 8.0), "score": vc.LAC()}
     lines = ["", f"| {n:,} calibration rows | calibrate, s | 2,000 rows predicted, s | the same thresholds |"]
     lines += ["|---|---|---|---|"]
-    with connected(None):
+    with connect(None):
         for method in (vc.Exact(), vc.SplitReference(0.5)):
             name = type(method).__name__
             local = vc.calibrate(outputs, labels, 0.9, method=method, **parts)
@@ -182,7 +182,7 @@ def sharded(folder: Path, n: int, rounds: int) -> list[str]:
 
 def rows_of(rows: Rows) -> tuple[vc.ModelOutputs, np.ndarray]:
     """Return all rows of a folder, with their labels."""
-    return recognized(rows.table, truth=True).whole()  # type: ignore[return-value]
+    return recognize_columns(rows.table, truth=True).whole()  # type: ignore[return-value]
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 import vicinal as vc
 from vicinal.calibration import ScoredRows, Task
 from vicinal.torch import ConformalModule, TorchSearch, collect
-from vicinal.torch.distances import Arithmetic, Rows, distances, squared_norms
+from vicinal.torch.distances import Arithmetic, DeviceRows, distances, squared_norms
 
 ROWS, CLASSES, CALIBRATION, WIDTH, NEIGHBORS = 25_000, 1_000, 5_000, 2_048, 500
 SCORE = vc.NeverEmpty(vc.RAPS(rank_penalty=0.01, free_ranks=5))
@@ -131,7 +131,7 @@ def tf32_lines(cal: vc.ClassificationOutputs, labels: np.ndarray, probabilities:
     if device.type != "cuda":
         return []
     near = torch.from_numpy(cal.representations).to(device)
-    known, sample = Rows(near, squared_norms(near), len(near)), rows[:2_000]
+    known, sample = DeviceRows(near, squared_norms(near), len(near)), rows[:2_000]
     nearest = [
         distances(sample, known, Arithmetic(tf32)).squared.topk(NEIGHBORS, dim=1, largest=False).indices
         for tf32 in (False, True)

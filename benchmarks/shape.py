@@ -1,7 +1,7 @@
 """The shape of the code: calls of one `calibrate` and one `predict`, and lines by folder: `python benchmarks/shape.py`.
 
 Counted are functions of the package outside `kernels/`, in the main thread, in the second call of each: Exact, LAC,
-Exponential on bundled rows. Generator steps, comprehensions and lambdas of a function count as part of it.
+Exponential on bundled rows. Comprehensions, lambdas and later steps of a generator count as part of a function.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable
+from inspect import CO_GENERATOR
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,6 +29,7 @@ class Trace:
         self.calls: Counter[tuple[str, str]] = Counter()
         self.depth = self.deepest = 0
         self.open: dict[int, bool] = {}
+        self.generators: set[FrameType] = set()
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         """Count a call; what a frame added to the depth goes when it returns."""
@@ -37,7 +39,10 @@ class Trace:
             self.open[id(frame)] = counted
             if counted:
                 code = frame.f_code
-                self.calls[str(Path(code.co_filename).relative_to(PACKAGE)), code.co_qualname] += 1
+                if frame not in self.generators:  # one that goes on is no new call
+                    self.calls[str(Path(code.co_filename).relative_to(PACKAGE)), code.co_qualname] += 1
+                if code.co_flags & CO_GENERATOR:
+                    self.generators.add(frame)
                 self.depth += 1
                 self.deepest = max(self.deepest, self.depth)
         elif event == "return" and self.open.pop(id(frame), False):
@@ -46,9 +51,7 @@ class Trace:
     @staticmethod
     def _counts(frame: FrameType) -> bool:
         path = Path(frame.f_code.co_filename)
-        if PACKAGE not in path.parents or "kernels" in path.parts or frame.f_code.co_name.startswith("<"):
-            return False
-        return frame.f_lasti <= 0 or frame.f_code.co_flags & 0x20 == 0  # a generator that goes on is no new call
+        return PACKAGE in path.parents and "kernels" not in path.parts and not frame.f_code.co_name.startswith("<")
 
     @property
     def files(self) -> set[str]:

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from train_cifar import write
 
 import vicinal as vc
-from vicinal.experiments.records import RECORDS, Record, find_record, read_record
+from vicinal.experiments.records import RECORDS, RunRecord, find_record, read_record
 
 HERE = Path(__file__).parent
 HIDDEN = (15, 20, 30)
@@ -114,7 +114,7 @@ def finished(stem: Path, asked: dict[str, int]) -> bool:
     return stem.with_suffix(".npz").exists() and all(about.get(key) == value for key, value in asked.items())
 
 
-def run(record: Record, options: argparse.Namespace) -> None:
+def run(record: RunRecord, options: argparse.Namespace) -> None:
     """Train on one table, and write what the networks say of the kept rows."""
     slug = record.name.lower().replace(" ", "_")
     asked = {"runs": options.runs, "epochs": options.epochs, "seed": options.seed}

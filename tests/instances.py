@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 
 import vicinal as vc
@@ -66,3 +68,27 @@ def regression_rows(n: int, seed: int, *, width: int = 3):
         "ScaledResidual": vc.ModelOutputs.from_predictions(predictions, representations, scales=0.5 + noise),
         "CQR": vc.ModelOutputs.from_quantiles(predictions - noise, predictions + noise, representations),
     }, targets
+
+
+def pairwise(*lists):
+    """Return combinations of one entry of each list in which every pair of entries occurs, and not many more."""
+    rng = np.random.default_rng(0)
+    missing = {
+        (a, i, b, j)
+        for a, b in combinations(range(len(lists)), 2)
+        for i in range(len(lists[a]))
+        for j in range(len(lists[b]))
+    }
+    found = []
+    while missing:
+        a, i, b, j = min(missing)
+        tried = []
+        for _ in range(30):
+            places = [int(rng.integers(len(entries))) for entries in lists]
+            places[a], places[b] = i, j
+            new = {(c, places[c], d, places[d]) for c, d in combinations(range(len(lists)), 2)} & missing
+            tried.append((len(new), places, new))
+        _, places, new = max(tried, key=lambda one: one[0])
+        missing -= new
+        found.append(tuple(entries[place] for entries, place in zip(lists, places, strict=True)))
+    return found

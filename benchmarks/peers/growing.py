@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from peers.measure import COVERAGE, described, memory, timed
+from peers.measure import COVERAGE, describe_parts, memory, timed
 from peers.rows import Rows, made
 
 CLASSES, KNOWN = 100, 2_000
@@ -67,7 +67,7 @@ def more_calibration(contestant: Any, job: str, count: int) -> dict[str, float]:
 
 
 def main(name: str, job: str, count: str) -> None:
-    contestant = described(name)
+    contestant = describe_parts(name)
     many = int(count)
     print(json.dumps(more_rows(contestant, many) if job == "rows" else more_calibration(contestant, job, many)))
 

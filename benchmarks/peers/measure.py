@@ -67,13 +67,13 @@ def measured(contestant: Any, job: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def described(name: str) -> Any:
+def describe_parts(name: str) -> Any:
     """Return the module of a contestant."""
     return importlib.import_module(f"peers.{name}_peer")
 
 
 def main(name: str, job: str, folder: str) -> None:
-    contestant = described(name)
+    contestant = describe_parts(name)
     known = {
         "version": contestant.VERSION,
         "numpy": np.__version__,

@@ -66,9 +66,9 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return one answer per row: the estimator's own."""
         check_is_fitted(self)
-        return np.asarray(self.estimator_.predict(self._checked(X)))
+        return np.asarray(self.estimator_.predict(self._check(X)))
 
-    def _checked(self, X: Any, *, reset: bool = False) -> Any:
+    def _check(self, X: Any, *, reset: bool = False) -> Any:
         """Return an array of numbers, or a data frame as it came: its column types are the estimator's business."""
         if hasattr(X, "iloc"):
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -118,7 +118,7 @@ class _Neighborhood(BaseEstimator):  # type: ignore[misc]
         wanted = self.coverage if coverage is None else coverage
         return self._calibrated_at(wanted) if self.predictor_ is None else self.predictor_.at(wanted)
 
-    def _represented(self, X: Any) -> Any:
+    def _represent(self, X: Any) -> Any:
         """Return the representations of rows: the inputs themselves, a method of the estimator, or a callable."""
         if self.method is not None and not self.method.local:
             return None
@@ -175,7 +175,7 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
             row = int(np.argmin(labels))
             msg = f"y must be among the {len(known)} classes of the estimator; row {row} holds {targets[row]!r}."
             raise InvalidValue(msg)
-        rows = self._checked(X, reset=True)
+        rows = self._check(X, reset=True)
         kept = self._fit_part(LogisticRegression(max_iter=1000), rows, targets)
         if len(self.classes_) > 1:
             self._keep(self._outputs(_safe_indexing(rows, kept)), labels[kept])
@@ -185,12 +185,12 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the estimator's class probabilities, (n, classes), in the order of `classes_`."""
         check_is_fitted(self)
-        return self._probabilities(self._checked(X))
+        return self._probabilities(self._check(X))
 
     def predict_set(self, X: ArrayLike, coverage: Coverage | None = None) -> PredictionSets:
         """Return a prediction set for each row, at the calibrated coverage or another."""
         check_is_fitted(self)
-        rows = self._checked(X)
+        rows = self._check(X)
         if len(self.classes_) == 1:
             msg = f"prediction sets need at least two classes; the estimator knows only {self.classes_[0]!r}."
             raise TooFewRows(msg, rows=1, needed=2)
@@ -206,7 +206,7 @@ class NeighborhoodClassifier(ClassifierMixin, _Neighborhood):  # type: ignore[mi
 
     def _outputs(self, X: ArrayLike) -> ClassificationOutputs:
         names = [str(label) for label in self.classes_]
-        return ModelOutputs.from_probabilities(self._probabilities(X), self._represented(X), class_names=names)
+        return ModelOutputs.from_probabilities(self._probabilities(X), self._represent(X), class_names=names)
 
 
 class NeighborhoodRegressor(RegressorMixin, _Neighborhood):  # type: ignore[misc]
@@ -229,7 +229,7 @@ class NeighborhoodRegressor(RegressorMixin, _Neighborhood):  # type: ignore[misc
         """Train on one part of the rows, calibrate on the other; too few rows is an error only where asked."""
         targets = column_or_1d(y, warn=True).astype(np.float64)
         assert_all_finite(targets, input_name="y")
-        rows = self._checked(X, reset=True)
+        rows = self._check(X, reset=True)
         kept = self._fit_part(Ridge(), rows, targets)
         self._keep(self._outputs(_safe_indexing(rows, kept)), targets[kept])
         return self
@@ -237,7 +237,7 @@ class NeighborhoodRegressor(RegressorMixin, _Neighborhood):  # type: ignore[misc
     def predict_interval(self, X: ArrayLike, coverage: Coverage | None = None) -> PredictionIntervals:
         """Return a prediction interval for each row, at the calibrated coverage or another."""
         predictor: IntervalPredictor = self._predictor(coverage)
-        return predictor.predict(self._outputs(self._checked(X)))
+        return predictor.predict(self._outputs(self._check(X)))
 
     def _outputs(self, X: ArrayLike) -> RegressionOutputs:
-        return ModelOutputs.from_predictions(self.estimator_.predict(X), self._represented(X))
+        return ModelOutputs.from_predictions(self.estimator_.predict(X), self._represent(X))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Self, TypeAlias, TypedDict
 
 import numpy as np
@@ -155,14 +156,14 @@ class ClassificationOutputs(ModelOutputs):
         kind = "probabilities" if self.logits is None else "logits"
         return f"ClassificationOutputs({_table(self.given)} {kind}{_table_of(self.representations)})"
 
-    @property
+    @cached_property
     def given(self) -> Reals:
         """The array the model gave, (n, classes)."""
         array = self.probabilities if self.logits is None else self.logits
         assert array is not None  # noqa: S101  one of the two is always there, by construction
         return array
 
-    @property
+    @cached_property
     def n_classes(self) -> int:
         """Number of classes."""
         return int(self.given.shape[1])
@@ -229,7 +230,7 @@ def looks_like_probabilities(logits: Reals) -> bool:
     return bool(first.min() >= 0 and np.allclose(first.sum(axis=1, dtype=np.float64), 1, atol=1e-3))
 
 
-def stacked(parts: Sequence[ModelOutputs]) -> ModelOutputs:
+def stack_outputs(parts: Sequence[ModelOutputs]) -> ModelOutputs:
     """Return the rows of several outputs of one kind, one after another; the first says the names of the classes.
 
     Examples

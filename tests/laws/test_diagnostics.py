@@ -10,9 +10,9 @@ import pytest
 import vicinal as vc
 from tests.instances import LOCALIZERS, METHODS, classification_rows, regression_rows
 from vicinal.calibration import ScoredRows
-from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.calibration.rows import ReferenceRows
 from vicinal.errors import Incompatible, ShapeMismatch, TooFewRows
-from vicinal.evaluation.diagnosis import bootstrapped
+from vicinal.evaluation.diagnosis import bootstrap
 from vicinal.evaluation.theory import theory
 
 CLASSES = 5
@@ -115,7 +115,7 @@ def test_the_bootstrap_interval_covers_the_mean():
     rng = np.random.default_rng(3)
     hits = 0
     for _ in range(200):
-        found = bootstrapped(rng.normal(1.0, 2.0, size=80), rng)
+        found = bootstrap(rng.normal(1.0, 2.0, size=80), rng)
         hits += found.low <= 1.0 <= found.high
     assert 178 <= hits <= 200  # binomial(200, .95) with a bootstrap's small deficit
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vicinal as vc
-from vicinal._util.hashing import hashed, id_words
+from vicinal._util.hashing import hash_words, id_words
 from vicinal.evaluation.drift import monitor as watching
 from vicinal.evaluation.drift.martingale import BETS, Martingale
 from vicinal.evaluation.drift.ranking import Ranking
@@ -54,7 +54,7 @@ def test_no_run_is_too_long():
 @given(SCORES, SCORES)
 def test_p_values_are_places_among_all_before(calibrated, stream):
     found = Ranking(np.array(calibrated)).p_values(np.array(stream), seed=3, first=0)
-    uniforms = hashed(id_words(np.arange(len(stream))), 3)
+    uniforms = hash_words(id_words(np.arange(len(stream))), 3)
     for number, (score, p) in enumerate(zip(stream, found, strict=True)):
         before = calibrated + stream[:number]
         higher, equal = sum(one > score for one in before), sum(one == score for one in before)

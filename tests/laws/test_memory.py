@@ -9,7 +9,7 @@ import pytest
 
 import vicinal as vc
 from tests.instances import METHODS, classification_rows, regression_rows
-from vicinal._util.memory import megabytes, working_bytes
+from vicinal._util.work import megabytes, working_bytes
 
 OUTPUTS, LABELS = classification_rows(700, 0, width=40, dtype=np.float32)
 TEST, _ = classification_rows(90, 1, width=40, dtype=np.float32)
@@ -154,7 +154,7 @@ def test_the_environment_says_it_too(monkeypatch):
 
 
 def test_nothing_is_refused_where_nobody_said_a_number(monkeypatch):
-    monkeypatch.setattr("vicinal._util.memory.DEFAULT", 0.001)
+    monkeypatch.setattr("vicinal._util.work.DEFAULT", 0.001)
     found = vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(20)).predict(TEST)
     monkeypatch.undo()
     expected = vc.calibrate(OUTPUTS, LABELS, 0.9, localizer=vc.Uniform(20)).predict(TEST)

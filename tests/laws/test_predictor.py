@@ -19,12 +19,21 @@ from tests.instances import (
     REGRESSION_SCORES,
     SEARCHES,
     classification_rows,
+    pairwise,
     regression_rows,
 )
 
-COMBINATIONS = list(itertools.product(CLASSIFICATION_SCORES[1::2], LOCALIZERS, METHODS))
-NAMES = [f"{score}-{localizer}-{type(method).__name__}" for score, localizer, method in COMBINATIONS]
-every_combination = pytest.mark.parametrize(("score", "localizer", "method"), COMBINATIONS, ids=NAMES)
+PAIRS = pairwise(CLASSIFICATION_SCORES, LOCALIZERS, METHODS)
+COMBINATIONS = [
+    pytest.param(
+        *combination,
+        id=f"{combination[0]}-{combination[1]}-{type(combination[2]).__name__}",
+        marks=() if combination in PAIRS else pytest.mark.slow,
+    )
+    for combination in itertools.product(CLASSIFICATION_SCORES, LOCALIZERS, METHODS)
+]
+every_combination = pytest.mark.parametrize(("score", "localizer", "method"), COMBINATIONS)
+"""Every pair of parts in the fast suite, every combination in the slow one."""
 
 
 def predictor_and_test(score, localizer, method, coverage=0.8, n=60):

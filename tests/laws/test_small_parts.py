@@ -148,3 +148,33 @@ def test_intervals_are_evaluated_by_length():
     assert found.by_size[0].coverage == 0
     assert found.class_gap is None
     assert "rows" in str(found)
+
+
+def test_answers_can_be_indexed_and_looped_over():
+    members = np.array([[True, False, True], [False, False, False]])
+    sets = vc.PredictionSets(members, np.zeros(2), np.ones(2), ("a", "b", "c"))
+    assert sets[0] == ["a", "c"]
+    assert sets[-1] == []
+    assert list(sets) == [["a", "c"], []]
+    assert list(vc.PredictionSets(members, np.zeros(2), np.ones(2))) == [[0, 2], []]
+    assert len(sets[np.array([1, 0, 1])]) == 3
+    assert sets[np.array([False, True])].sizes.tolist() == [0]
+    intervals = vc.PredictionIntervals(np.array([1.0, 2.0]), np.array([3.0, 2.5]), np.zeros(2))
+    assert intervals[1] == (2.0, 2.5)
+    assert list(intervals) == [(1.0, 3.0), (2.0, 2.5)]
+    assert len(intervals[:1]) == 1
+    for answers in (sets, intervals):
+        with pytest.raises(IndexError, match="row 2 is not one of the 2 rows"):
+            answers[2]
+
+
+def test_errors_carry_their_facts():
+    with pytest.raises(vc.InvalidValue) as found:
+        vc.ModelOutputs.from_logits([[0.0, 1.0], [0.0, np.nan]])
+    assert found.value.row == 1
+    with pytest.raises(vc.InvalidArgument) as wrong:
+        vc.Uniform(-1)
+    assert (wrong.value.name, wrong.value.value) == ("n_neighbors", -1)
+    with pytest.raises(vc.TooFewRows) as few:
+        vc.Uniform(9).bind(3)
+    assert (few.value.rows, few.value.needed) == (3, 9)

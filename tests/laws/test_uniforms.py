@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kstest
 
 import vicinal as vc
-from vicinal.scores.uniforms import hashed, row_uniforms
+from vicinal.scores.uniforms import hash_words, row_uniforms
 
 
 def rows(n=4000, classes=7, dtype=np.float32):
@@ -65,14 +65,14 @@ def test_the_hash_is_the_formula_in_its_docstring():
     bits = np.random.default_rng(2).integers(0, 2**32, (20, 5), dtype=np.uint32)
     mask = 2**64 - 1
 
-    def mixed(word):
+    def mix_bits(word):
         word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask
         word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & mask
         return word ^ (word >> 31)
 
-    keys = [mixed((7 + (j + 1) * 0x9E3779B97F4A7C15) & mask) for j in range(6)]
+    keys = [mix_bits((7 + (j + 1) * 0x9E3779B97F4A7C15) & mask) for j in range(6)]
     expected = []
     for row in bits.tolist():
         word = (keys[0] + sum(k * b for k, b in zip(keys[1:], row, strict=True))) & mask
-        expected.append((mixed(word) >> 11) / 2**53)
-    np.testing.assert_array_equal(hashed(bits, 7), expected)
+        expected.append((mix_bits(word) >> 11) / 2**53)
+    np.testing.assert_array_equal(hash_words(bits, 7), expected)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.errors import Column, InvalidArgument, InvalidValue, ShapeMismatch
 from vicinal.kernels import rows as row_kernels
 from vicinal.kernels._jit import COMPILED

@@ -35,7 +35,7 @@ def replacing(path: str | Path, apart: str = "") -> Iterator[BinaryIO]:
         beside = target.with_name(f".{target.name}.{apart}.part" if apart else f".{target.name}.part")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         refusal = f"cannot write {path}: another process is writing it."
-        with held(beside, lambda: os.open(beside, flags, 0o666), refusal) as handle:
+        with hold_lock(beside, lambda: os.open(beside, flags, 0o666), refusal) as handle:
             os.ftruncate(handle, 0)
             try:
                 with os.fdopen(handle, "r+b", closefd=False) as file:
@@ -74,7 +74,7 @@ def same_file(one: str | Path, other: str | Path) -> bool:
 
 
 @contextmanager
-def held(path: Path, opened: Callable[[], int], refusal: str) -> Iterator[int]:
+def hold_lock(path: Path, opened: Callable[[], int], refusal: str) -> Iterator[int]:
     """Open a file or a folder for this process alone; `refusal` is said where another process has it."""
     while True:
         handle = opened()

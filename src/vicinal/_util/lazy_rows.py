@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from vicinal._util.arrays import Ints, Reals
-from vicinal._util.memory import rows_within
+from vicinal._util.work import rows_within
 from vicinal.errors import InvalidValue
 
 MOST_MAPPED = 4096
@@ -52,7 +52,7 @@ class ReadRows:
         except InvalidValue as error:
             raise error.with_row(lambda row: int(places[row])) from error
 
-    def taken(self, rows: Ints) -> ReadRows:
+    def take_rows(self, rows: Ints) -> ReadRows:
         """Return some of these rows, (len(rows), d)."""
         return ReadRows(self.table, rows if self.chosen is None else self.chosen[rows], self.made)
 
@@ -75,6 +75,6 @@ Readable: TypeAlias = Reals | ReadRows
 """A table of representations that is read piece by piece."""
 
 
-def taken(rows: Readable, chosen: Ints) -> ReadRows:
+def take_rows(rows: Readable, chosen: Ints) -> ReadRows:
     """Return some rows, to be read later, (len(chosen), d)."""
-    return rows.taken(chosen) if isinstance(rows, ReadRows) else ReadRows(rows, chosen)
+    return rows.take_rows(chosen) if isinstance(rows, ReadRows) else ReadRows(rows, chosen)

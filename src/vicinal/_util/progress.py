@@ -16,7 +16,7 @@ def steps(starts: range, what: str | None) -> Iterable[int]:
     >>> list(steps(range(0, 10, 5), None))
     [0, 5]
     """
-    return starts if what is None or len(starts) <= 1 else _shown(starts, len(starts), what, "block", terminal=False)
+    return starts if what is None or len(starts) <= 1 else _show(starts, len(starts), what, "block", terminal=False)
 
 
 def bar(items: Iterable[T], total: int | None, what: str, unit: str, *, shown: bool) -> Iterable[T]:
@@ -27,7 +27,7 @@ def bar(items: Iterable[T], total: int | None, what: str, unit: str, *, shown: b
     >>> list(bar("ab", 2, "read", "letter", shown=False))
     ['a', 'b']
     """
-    return _shown(items, total, what, unit, terminal=True) if shown else items
+    return _show(items, total, what, unit, terminal=True) if shown else items
 
 
 class Counter(Protocol):
@@ -72,7 +72,7 @@ def counter(total: int, what: str | None, unit: str) -> Counter:
     return found
 
 
-def _shown(items: Iterable[T], total: int | None, what: str, unit: str, *, terminal: bool) -> Iterable[T]:
+def _show(items: Iterable[T], total: int | None, what: str, unit: str, *, terminal: bool) -> Iterable[T]:
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:

@@ -55,7 +55,7 @@ def split_rows(
             raise ShapeMismatch(msg)
         check_rows(total, classes, "stratify", "the rows to split")
         shuffled = shuffled[np.argsort(classes[shuffled], kind="stable")]
-        turns = _interleaved(turns)
+        turns = _interleave(turns)
     found = [np.sort(shuffled[turns == part]) for part in range(len(sizes))]
     return dict(zip(parts, found, strict=True)) if isinstance(parts, Mapping) else found
 
@@ -83,7 +83,7 @@ def _sizes(n: int, parts: Sequence[Part]) -> list[int]:
     return [n - known if size is None else size for size in sizes]
 
 
-def _interleaved(turns: Ints) -> Ints:
+def _interleave(turns: Ints) -> Ints:
     """Spread each part evenly over the sequence, so that every stretch of it holds every part in its share."""
     _, counts = np.unique(turns, return_counts=True)
     places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])

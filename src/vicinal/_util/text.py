@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, NoReturn
 
 
-def shown(path: str | PathLike[str]) -> str:
+def show_path(path: str | PathLike[str]) -> str:
     """Return a path as it is put in a message: on one line, whatever it holds."""
     text = str(path)
     return text if text.isprintable() else repr(text)

@@ -29,7 +29,7 @@ class Ages:
         return {"ranked_numbers": self.numbers, "ranked_empty": self.empty}
 
 
-def kept_places(numbers: Ints, drop: int) -> Ints:
+def find_kept_places(numbers: Ints, drop: int) -> Ints:
     """Return where the rows stand that are left when the `drop` oldest go, oldest first.
 
     Examples
@@ -51,7 +51,7 @@ def rows_to_drop(drop: int | None, known: int, added: int) -> int:
     return count
 
 
-def needed_numbers(numbers: Ints | None) -> Ints:
+def require_numbers(numbers: Ints | None) -> Ints:
     """Return the numbers by which the oldest rows are known; refuse where a calibration has none."""
     if numbers is None:
         msg = "the ages of this predictor's rows are not known, so it cannot roll: calibrate anew."
@@ -59,13 +59,13 @@ def needed_numbers(numbers: Ints | None) -> Ints:
     return numbers
 
 
-def sorted_ages(ranks: Ints, values: Floats, ages: Ages) -> tuple[Ints, Floats, Ages]:
+def sort_ages(ranks: Ints, values: Floats, ages: Ages) -> tuple[Ints, Floats, Ages]:
     """Sort pairs (rank, score) lexicographically, and the older first where they are equal."""
     by_pair = np.lexsort((ages.numbers, values, ranks))
     return ranks[by_pair], values[by_pair], Ages(ages.numbers[by_pair], ages.empty[by_pair])
 
 
-def restored_ages(kept: StoredArrays, n: int) -> Ages | None:
+def restore_ages(kept: StoredArrays, n: int) -> Ages | None:
     """Return the ages of n pairs from kept arrays; None where a file has none."""
     if "ranked_numbers" not in kept.arrays:
         return None

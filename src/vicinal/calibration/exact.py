@@ -23,18 +23,19 @@ from vicinal._util.arrays import Bools, Floats, Ints
 from vicinal._util.lazy_rows import Readable, ReadRows
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
-from vicinal.calibration.ages import kept_places
+from vicinal.calibration.ages import find_kept_places
 from vicinal.calibration.everyone import everyones_sums
-from vicinal.calibration.guarantees import FiniteSample, Guarantee, tied_rows
-from vicinal.calibration.levels import Coverage, sorted_pairs
-from vicinal.calibration.method import Calibration, Landscape, Method, Task, needed, rolled_rows
+from vicinal.calibration.guarantees import FiniteSample, Guarantee, count_tied_rows
+from vicinal.calibration.levels import Coverage, order, sort_pairs
+from vicinal.calibration.local import ReferencedCalibration
+from vicinal.calibration.method import Calibration, Landscape, Method, Task, require_localizer
 from vicinal.calibration.plug_in import PlugInCalibration, rank_among
-from vicinal.calibration.reference_rows import ReferencedCalibration, ReferenceRows
+from vicinal.calibration.rows import ReferenceRows, roll_rows
 from vicinal.errors import Incompatible, Option
 from vicinal.kernels.exact import CODE_BITS, Joined
 from vicinal.kernels.ranks import UNITS
 from vicinal.neighbors import BoundLocalizer, ExactNeighborSearch, NeighborSearch
-from vicinal.neighbors.engine import engine_of
+from vicinal.neighbors.engine import ENGINES
 from vicinal.neighbors.localizers import Localizer
 
 PROMISE = FiniteSample(
@@ -65,28 +66,38 @@ class Exact(Method):
 
     def calibrate(self, task: Task) -> ExactCalibration:
         """Store, for every row, the sums from which it is ranked again when a point joins."""
-        search = exact_search(task.search)
-        near = task.near.bind(len(task.rows) - 1)
-        reference = ReferenceRows.of(task.rows)
+        search, localizer = task.search, task.localizer
+        assert isinstance(search, ExactNeighborSearch) and localizer is not None  # noqa: S101, PT018  checked at the door
+        near, reference = localizer.bind(len(task.rows.scores) - 1), ReferenceRows.of(task.rows)
         distinct, codes = code_scores(reference.scores)
-        joined = _sums(reference, near, search, codes, np.arange(len(codes)), task.progress)
+        rows = np.arange(len(codes))
+        if reference.rows.rows.shape[1]:
+            blocks = search.distances(reference.rows, reference.rows.rows[: len(rows)], progress=task.progress)
+            joined = ENGINES[search.engine].joined_sums(blocks, near, codes, rows)
+        else:
+            joined = everyones_sums(codes, rows)
         return ExactCalibration(reference, near, search, with_keys(joined), distinct)
 
     def rolled(self, known: Calibration, task: Task, drop: int) -> Calibration:
         """Rank again only the rows in whose reach a row came or went."""
         assert isinstance(known, ExactCalibration)  # noqa: S101  what this method makes
-        window = rolled_rows(known.reference.scored(), task.rows, drop)
+        window = roll_rows(known.reference.scored(), task.rows, drop)
         near = task.near.bind(len(window) - 1)
         reference = ReferenceRows.of(window)
         distinct, codes = code_scores(reference.scores)
-        old = kept_places(known.reference.numbers, drop)
+        old = find_kept_places(known.reference.numbers, drop)
         stayed = reference.numbers < len(old)
         before = old[reference.numbers[stayed]]  # where each row that stayed stood
         again = np.ones(len(codes), np.bool_)
         if near.rule == known.near.rule:
-            again[stayed] = known.touched(task.rows.representations, drop)[before]
+            again[stayed] = known.find_touched(task.rows.representations, drop)[before]
         rows = np.flatnonzero(again)
-        sums = _sums(reference, near, known.search, codes, rows, task.progress)
+        if reference.rows.width:
+            queries = ReadRows(reference.rows.rows, rows)
+            blocks = known.search.distances(reference.rows, queries, progress=task.progress)
+            sums = known.engine.joined_sums(blocks, near, codes, rows)
+        else:
+            sums = everyones_sums(codes, rows)
         joined = Joined.empty(codes)
         for name in (*LENGTHS, *SUMS, "near_count", "alone"):
             column = getattr(joined, name)
@@ -96,18 +107,26 @@ class Exact(Method):
 
     def check_search(self, search: NeighborSearch) -> None:
         """Refuse an approximate search: a point that joins must be a neighbor of every row it is near."""
-        exact_search(search)
+        if not isinstance(search, ExactNeighborSearch):
+            msg = (
+                f"Exact needs an exact search, and {type(search).__name__} may miss neighbors. Use {{method}}, whose "
+                "guarantee is as exact with any search, or {search}."
+            )
+            facts = {"method": Option("method", "SplitReference()"), "search": Option("search", "ExactSearch()")}
+            raise Incompatible(msg, **facts)
 
-    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> ExactCalibration:
+    def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> ExactCalibration:
         """Return the calibration from its rows and their sums."""
-        exact, near, reference = exact_search(search), needed(localizer), ReferenceRows.restored(kept)
+        self.check_search(search)
+        assert isinstance(search, ExactNeighborSearch)  # noqa: S101  by check_search
+        near, reference = require_localizer(localizer), ReferenceRows.restore(kept)
         n = reference.rows.n
         distinct, codes = code_scores(reference.scores)
         sums: dict[str, Any] = {name: kept.sums(name, n) for name in SUMS}
         sums |= {name: kept.lengths(name, n) for name in LENGTHS}
         sums |= {"near_count": kept.counts("near_count", n, most=n - 1), "alone": kept.flags("alone", n)}
         joined = Joined.empty(codes)._replace(**sums)
-        return ExactCalibration(reference, near.bind(n - 1), exact, with_keys(joined), distinct)
+        return ExactCalibration(reference, near.bind(n - 1), search, with_keys(joined), distinct)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +144,20 @@ class ExactCalibration(ReferencedCalibration):
         """Number of ranked rows."""
         return len(self.joined.codes)
 
+    def check_coverage(self, coverage: Coverage) -> None:
+        """Refuse a coverage for which there are too few rows."""
+        order(coverage, len(self.joined.codes))
+
     def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
-        orders = np.array([PROMISE.order(coverage, self.n_ranked) for coverage in coverages])
-        n = len(representations)
+        orders = np.array([order(coverage, len(self.joined.codes)) for coverage in coverages])
+        n, width = len(representations), self.reference.rows.rows.shape[1]
         # Where everyone counts alike, all rows have the same threshold.
-        some = representations if self.width else representations[:1]
+        some = representations if width else representations[:1]
         blocks = self.search.distances(self.reference.rows, some, progress=progress)
-        found = self.engine.joined_thresholds(blocks, self.near, self.joined, self.distinct, orders, len(some))
+        found = ENGINES[self.search.engine].joined_thresholds(
+            blocks, self.near, self.joined, self.distinct, orders, len(some)
+        )
         return found if len(some) == n else np.repeat(found, n, axis=0)
 
     def p_values(self, representations: Readable, scores: Floats) -> Floats:
@@ -141,7 +166,7 @@ class ExactCalibration(ReferencedCalibration):
         below = self.engine.joined_counts(blocks, self.near, self.joined, self.distinct, scores)
         return PROMISE.p_values(below, self.n_ranked)
 
-    def touched(self, new: Readable, drop: int) -> Bools:
+    def find_touched(self, new: Readable, drop: int) -> Bools:
         """Return which rows have another neighborhood when rows come and the oldest go, (n,)."""
         rows = self.reference.rows
         oldest = ReadRows(rows.rows, np.argsort(self.reference.numbers, kind="stable")[:drop])
@@ -160,7 +185,7 @@ class ExactCalibration(ReferencedCalibration):
         """Return the plug-in calibration on the same rows, where each is ranked among the others."""
         ordered = self.reference.scored()
         ranks, empty = rank_among(self.reference, ordered, np.arange(len(ordered)), self.near, self.search, None)
-        pairs = sorted_pairs(ranks, self.reference.scores)
+        pairs = sort_pairs(ranks, self.reference.scores)
         return PlugInCalibration(
             self.reference, self.near, self.search, *pairs, self.reference.scores, PROMISE, int(empty.sum())
         )
@@ -180,39 +205,12 @@ class ExactCalibration(ReferencedCalibration):
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
         """Return what is promised."""
-        return PROMISE.guarantee(coverage, self.n_ranked, tied_rows(self.reference.scores))
+        return PROMISE.guarantee(coverage, self.n_ranked, count_tied_rows(self.reference.scores))
 
     @property
     def empty_neighborhoods(self) -> int:
         """Number of calibration rows whose ball was empty."""
         return int(self.joined.alone.sum()) if self.near.has_ball else 0
-
-
-def exact_search(search: NeighborSearch) -> ExactNeighborSearch:
-    """Refuse an approximate search: a point that joins must be a neighbor of every row it is near."""
-    if not isinstance(search, ExactNeighborSearch):
-        msg = (
-            f"Exact needs an exact search, and {type(search).__name__} may miss neighbors. Use {{method}}, whose "
-            "guarantee is as exact with any search, or {search}."
-        )
-        facts = {"method": Option("method", "SplitReference()"), "search": Option("search", "ExactSearch()")}
-        raise Incompatible(msg, **facts)
-    return search
-
-
-def _sums(
-    reference: ReferenceRows,
-    near: BoundLocalizer,
-    search: ExactNeighborSearch,
-    codes: Ints,
-    rows: Ints,
-    progress: str | None,
-) -> Joined:
-    """Return what is kept of some reference rows; where everyone counts alike, it follows from the order of scores."""
-    if not reference.rows.width:
-        return everyones_sums(codes, rows)
-    blocks = search.distances(reference.rows, ReadRows(reference.rows.rows, rows), progress=progress)
-    return engine_of(search).joined_sums(blocks, near, codes, rows)
 
 
 def code_scores(scores: Floats) -> tuple[Floats, Ints]:

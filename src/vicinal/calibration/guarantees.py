@@ -102,7 +102,7 @@ def no_guarantee(method: str, coverage: Coverage, order: int, n: int, tied: int,
     return Guarantee(method, float(exact_coverage(coverage)), n, order, tied, None, None, words)
 
 
-def tied_rows(scores: Floats) -> int:
+def count_tied_rows(scores: Floats) -> int:
     """Count the rows whose score another row has too."""
     _, counts = np.unique(scores, return_counts=True)
     return int(counts[counts > 1].sum())

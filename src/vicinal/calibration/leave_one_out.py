@@ -13,10 +13,10 @@ from typing import ClassVar
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
 from vicinal.calibration.guarantees import Nothing
-from vicinal.calibration.levels import sorted_pairs
-from vicinal.calibration.method import Method, Task, needed
-from vicinal.calibration.plug_in import PlugInCalibration, rank_among_others, restored_pairs
-from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.calibration.levels import sort_pairs
+from vicinal.calibration.method import Method, Task, require_localizer
+from vicinal.calibration.plug_in import PlugInCalibration, rank_among_others, restore_pairs
+from vicinal.calibration.rows import ReferenceRows
 from vicinal.errors import TooFewRows
 from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
 
@@ -47,14 +47,14 @@ class LeaveOneOut(Method):
             raise TooFewRows(msg, rows=len(task.rows), needed=2)
         near = _bound(task.near, len(task.rows))
         reference, ranks, empty = rank_among_others(task, near)
-        pairs = sorted_pairs(ranks, reference.scores)
+        pairs = sort_pairs(ranks, reference.scores)
         return PlugInCalibration(reference, near, task.search, *pairs, reference.scores, PROMISE, int(empty.sum()))
 
-    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
+    def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
         """Return the calibration from its reference rows and pairs."""
-        reference = ReferenceRows.restored(kept)
-        ranks, values, empty = restored_pairs(kept, reference.rows.n)
-        near = _bound(needed(localizer), reference.rows.n)
+        reference = ReferenceRows.restore(kept)
+        ranks, values, empty = restore_pairs(kept, reference.rows.n)
+        near = _bound(require_localizer(localizer), reference.rows.n)
         return PlugInCalibration(reference, near, search, ranks, values, reference.scores, PROMISE, empty)
 
 

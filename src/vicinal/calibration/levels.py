@@ -41,7 +41,7 @@ def exact_coverage(coverage: Coverage) -> Fraction:
     return share
 
 
-def written_coverage(coverage: Coverage) -> str:
+def format_coverage(coverage: Coverage) -> str:
     """Return a coverage as text that `read_coverage` reads.
 
     Examples
@@ -56,7 +56,7 @@ def written_coverage(coverage: Coverage) -> str:
     return text
 
 
-def read_coverage(text: str) -> Coverage:
+def parse_coverage(text: str) -> Coverage:
     """Return a coverage that is written the same again: a fraction, a float, or a decimal of more digits."""
     if FRACTION.fullmatch(text):
         top, bottom = map(int, text.split("/"))
@@ -100,7 +100,7 @@ def order(coverage: Coverage, n: int) -> int:
     return m
 
 
-def sorted_pairs(ranks: Ints, values: Floats) -> tuple[Ints, Floats]:
+def sort_pairs(ranks: Ints, values: Floats) -> tuple[Ints, Floats]:
     """Sort pairs (rank, score) lexicographically."""
     by_pair = np.lexsort((values, ranks))
     return ranks[by_pair], values[by_pair]

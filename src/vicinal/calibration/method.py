@@ -4,49 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, Reals
-from vicinal._util.lazy_rows import Readable, taken
+from vicinal._util.lazy_rows import Readable
 from vicinal._util.stored import StoredArrays
-from vicinal.calibration.ages import kept_places
 from vicinal.calibration.guarantees import Guarantee
-from vicinal.calibration.levels import Coverage
+from vicinal.calibration.levels import Coverage, order
+from vicinal.calibration.rows import ScoredRows, roll_rows
 from vicinal.errors import Incompatible
 from vicinal.neighbors import ExactSearch, NeighborSearch
+from vicinal.neighbors.exact_search import EXACT_SEARCH
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ModelOutputs, RowIds
-
-
-@dataclass(frozen=True, eq=False)
-class ScoredRows:
-    """Rows with their representation, the score of their target, the target, and the number their owner knows."""
-
-    representations: Readable  # (n, d)
-    scores: Floats  # (n,)
-    targets: Ints | Floats  # (n,)
-    given_numbers: Ints | None = None  # (n,), or None: 0, 1, 2, ...
-
-    @property
-    def numbers(self) -> Ints:
-        """The number by which each row's owner knows it, (n,)."""
-        return np.arange(len(self)) if self.given_numbers is None else self.given_numbers
-
-    @property
-    def by_score(self) -> Ints:
-        """The rows in ascending order of their score, (n,)."""
-        return np.argsort(self.scores, kind="stable")
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def __getitem__(self, rows: Ints) -> ScoredRows:
-        return ScoredRows(taken(self.representations, rows), self.scores[rows], self.targets[rows], self.numbers[rows])
-
 
 Scorer: TypeAlias = Callable[[ModelOutputs, ArrayLike], ScoredRows]
 
@@ -83,14 +57,14 @@ class Task:
 
     rows: ScoredRows
     localizer: Localizer | None = None
-    search: NeighborSearch = field(default_factory=ExactSearch)
+    search: NeighborSearch = EXACT_SEARCH
     scorer: Scorer | None = None  # scores rows that the method brings itself
     progress: str | None = None  # what to call the work in a progress bar, or None for no bar
 
     @property
     def near(self) -> Localizer:
         """The localizer, which a method with a neighborhood needs."""
-        return needed(self.localizer)
+        return require_localizer(self.localizer)
 
 
 class Calibration(ABC):
@@ -143,6 +117,10 @@ class Calibration(ABC):
     @abstractmethod
     def empty_neighborhoods(self) -> int:
         """Number of calibration rows whose ball was empty, so that everyone stood in."""
+
+    def check_coverage(self, coverage: Coverage) -> None:
+        """Refuse a coverage for which there are too few rows."""
+        order(coverage, self.n_ranked)
 
     def reference_rows(self) -> ScoredRows | None:
         """Return the rows that can be neighbors, in score order; None where nobody can."""
@@ -204,13 +182,13 @@ class Method(ABC):
         if rows is None:
             msg = f"{type(self).__name__} does not keep the rows to calibrate on again."
             raise Incompatible(msg)
-        return self.calibrate(replace(task, rows=rolled_rows(rows, task.rows, drop)))
+        return self.calibrate(replace(task, rows=roll_rows(rows, task.rows, drop)))
 
     def check_search(self, search: NeighborSearch) -> None:
         """Refuse a search that the method cannot do with."""
         del search
 
-    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> Calibration:
+    def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> Calibration:
         """Return the calibration that `kept` arrays were taken from; `CorruptArtifact` where they cannot be that."""
         del kept, localizer, search
         msg = f"{type(self).__name__} is not one of the methods that can be loaded."
@@ -225,17 +203,7 @@ class Method(ABC):
         return
 
 
-def rolled_rows(known: ScoredRows, new: ScoredRows, drop: int) -> ScoredRows:
-    """Return the rows that are left of those known, oldest first, and the new ones, numbered from 0."""
-    kept = kept_places(known.numbers, drop)
-    return ScoredRows(
-        np.concatenate([known.representations[kept], new.representations[:].astype(known.representations.dtype)]),
-        np.concatenate([known.scores[kept], new.scores]),
-        np.concatenate([known.targets[kept], new.targets]),
-    )
-
-
-def needed(localizer: Localizer | None) -> Localizer:
+def require_localizer(localizer: Localizer | None) -> Localizer:
     """Return the localizer, which a method with a neighborhood needs."""
     if localizer is None:
         msg = "a method with a neighborhood needs a localizer."

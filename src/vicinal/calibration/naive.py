@@ -6,10 +6,9 @@ import numpy as np
 
 from vicinal.calibration.levels import Coverage, exact_coverage
 from vicinal.outputs import ClassificationOutputs, as_classification
-from vicinal.probability_models.model import ProbabilityModel, probability_chunks
+from vicinal.probability_models.model import ProbabilityModel, probability_chunks, row_maxima
 from vicinal.regions import PredictionSets
 from vicinal.scores.aps import walk_members
-from vicinal.scores.never_empty import row_maxima
 
 
 def naive_sets(

@@ -20,10 +20,10 @@ from vicinal._util.arrays import Floats, Ints
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
 from vicinal.calibration.guarantees import Guarantee, Promise, no_guarantee
-from vicinal.calibration.levels import Coverage, exact_coverage, sorted_pairs
-from vicinal.calibration.method import Method, Task, needed
-from vicinal.calibration.plug_in import PlugInCalibration, rank_among_others, restored_pairs
-from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.calibration.levels import Coverage, exact_coverage, sort_pairs
+from vicinal.calibration.method import Method, Task, require_localizer
+from vicinal.calibration.plug_in import PlugInCalibration, rank_among_others, restore_pairs
+from vicinal.calibration.rows import ReferenceRows
 from vicinal.errors import CorruptArtifact, Incompatible
 from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
 
@@ -47,7 +47,7 @@ class PaperLiteral(Method):
         near = _bound(task.near, len(task.rows))
         reference, ranks, _ = rank_among_others(task, near)
         # Ties in rank are not broken: a score of +inf beside every rank lets none of them count as below.
-        pairs = sorted_pairs(ranks, np.full(len(ranks), np.inf))
+        pairs = sort_pairs(ranks, np.full(len(ranks), np.inf))
         return PlugInCalibration(reference, near, task.search, *pairs, reference.scores, PaperPromise(), 0)
 
     def check_search(self, search: NeighborSearch) -> None:
@@ -56,14 +56,14 @@ class PaperLiteral(Method):
             msg = f"PaperLiteral is for reproduction and comparison: use search=ExactSearch(), not {search!r}."
             raise Incompatible(msg)
 
-    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
+    def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
         """Return the calibration from its reference rows and ranks."""
-        reference = ReferenceRows.restored(kept)
-        ranks, values, empty = restored_pairs(kept, reference.rows.n)
+        reference = ReferenceRows.restore(kept)
+        ranks, values, empty = restore_pairs(kept, reference.rows.n)
         if not np.all(values == np.inf):
             msg = "PaperLiteral breaks no ties: the score beside every rank must be infinite."
             raise CorruptArtifact(msg)
-        near = _bound(needed(localizer), reference.rows.n)
+        near = _bound(require_localizer(localizer), reference.rows.n)
         return PlugInCalibration(reference, near, search, ranks, values, reference.scores, PaperPromise(), empty)
 
 

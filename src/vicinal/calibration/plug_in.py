@@ -16,10 +16,11 @@ from vicinal._util.lazy_rows import Readable
 from vicinal._util.stored import StoredArrays
 from vicinal.calibration.ages import Ages
 from vicinal.calibration.everyone import everyones_ranks
-from vicinal.calibration.guarantees import Guarantee, Promise, tied_rows
+from vicinal.calibration.guarantees import Guarantee, Promise, count_tied_rows
 from vicinal.calibration.levels import Coverage
-from vicinal.calibration.method import Landscape, ScoredRows, Task
-from vicinal.calibration.reference_rows import ReferencedCalibration, ReferenceRows
+from vicinal.calibration.local import ReferencedCalibration
+from vicinal.calibration.method import Landscape, Task
+from vicinal.calibration.rows import ReferenceRows, ScoredRows
 from vicinal.errors import CorruptArtifact
 from vicinal.kernels.ranks import UNITS, Plugged
 from vicinal.neighbors import BoundLocalizer, NeighborSearch
@@ -71,6 +72,10 @@ class PlugInCalibration(ReferencedCalibration):
     def n_ranked(self) -> int:
         """Number of ranked rows."""
         return len(self.ranks)
+
+    def check_coverage(self, coverage: Coverage) -> None:
+        """Refuse a coverage for which there are too few rows."""
+        self.promise.order(coverage, self.n_ranked)
 
     @property
     def plugged(self) -> Plugged:
@@ -132,7 +137,7 @@ class PlugInCalibration(ReferencedCalibration):
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
         """Return what is promised."""
-        return self.promise.guarantee(coverage, self.n_ranked, tied_rows(self.ranked_scores))
+        return self.promise.guarantee(coverage, self.n_ranked, count_tied_rows(self.ranked_scores))
 
     @property
     def empty_neighborhoods(self) -> int:
@@ -140,7 +145,7 @@ class PlugInCalibration(ReferencedCalibration):
         return self.empty
 
 
-def restored_pairs(kept: StoredArrays, n: int | None = None) -> tuple[Ints, Floats, int]:
+def restore_pairs(kept: StoredArrays, n: int | None = None) -> tuple[Ints, Floats, int]:
     """Return the sorted pairs (rank, score) and the number of empty balls from kept arrays."""
     ranks = kept.counts("ranks", n, most=int(UNITS))
     values = kept.floats("values", len(ranks))

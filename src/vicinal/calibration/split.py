@@ -17,8 +17,8 @@ from vicinal._util.arrays import Floats, Ints
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
-from vicinal.calibration.ages import Ages, kept_places, needed_numbers, restored_ages
-from vicinal.calibration.guarantees import FiniteSample, Guarantee, tied_rows
+from vicinal.calibration.ages import Ages, find_kept_places, require_numbers, restore_ages
+from vicinal.calibration.guarantees import FiniteSample, Guarantee, count_tied_rows
 from vicinal.calibration.levels import Coverage
 from vicinal.calibration.method import Calibration, Method, Neighbors, Task
 from vicinal.neighbors import NeighborSearch
@@ -42,23 +42,23 @@ class Split(Method):
 
     def calibrate(self, task: Task) -> SplitCalibration:
         """Sort the scores."""
-        return _sorted(task.rows.scores, task.rows.numbers)
+        return _sort(task.rows.scores, task.rows.numbers)
 
     def rolled(self, known: Calibration, task: Task, drop: int) -> SplitCalibration:
         """Sort the scores that are left and the new ones."""
         assert isinstance(known, SplitCalibration)  # noqa: S101  what this method makes
-        scores = known.scores[kept_places(needed_numbers(known.row_numbers), drop)]
+        scores = known.scores[find_kept_places(require_numbers(known.row_numbers), drop)]
         scores = np.concatenate([scores, task.rows.scores])
-        return _sorted(scores, np.arange(len(scores)))
+        return _sort(scores, np.arange(len(scores)))
 
-    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> SplitCalibration:
+    def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> SplitCalibration:
         """Return the calibration from its scores."""
         del localizer, search
         scores = kept.ascending("scores")
-        return SplitCalibration(scores, restored_ages(kept, len(scores)))
+        return SplitCalibration(scores, restore_ages(kept, len(scores)))
 
 
-def _sorted(scores: Floats, numbers: Ints) -> SplitCalibration:
+def _sort(scores: Floats, numbers: Ints) -> SplitCalibration:
     """Return the calibration of scores, each with the number of its row."""
     order = np.argsort(scores, kind="stable")
     return SplitCalibration(scores[order], Ages(numbers[order], np.zeros(len(order), np.bool_)))
@@ -123,7 +123,7 @@ class SplitCalibration(Calibration):
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
         """Return what is promised."""
-        return PROMISE.guarantee(coverage, self.n_ranked, tied_rows(self.scores))
+        return PROMISE.guarantee(coverage, self.n_ranked, count_tied_rows(self.scores))
 
     @property
     def empty_neighborhoods(self) -> int:

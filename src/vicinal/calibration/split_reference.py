@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike
 from vicinal._util.arrays import Bools, Floats, Ints, proper_share, seed_number
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
-from vicinal.calibration.ages import Ages, kept_places, needed_numbers, restored_ages, sorted_ages
+from vicinal.calibration.ages import Ages, find_kept_places, require_numbers, restore_ages, sort_ages
 from vicinal.calibration.guarantees import FiniteSample
-from vicinal.calibration.method import Calibration, Method, ScoredRows, Task, needed
-from vicinal.calibration.plug_in import PlugInCalibration, rank_among, restored_pairs
-from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.calibration.method import Calibration, Method, Task, require_localizer
+from vicinal.calibration.plug_in import PlugInCalibration, rank_among, restore_pairs
+from vicinal.calibration.rows import ReferenceRows, ScoredRows
 from vicinal.errors import CorruptArtifact, Incompatible, InvalidArgument, TooFewRows
 from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
 from vicinal.outputs import ModelOutputs, RowIds
@@ -89,14 +89,14 @@ class SplitReference(Method):
 
     def calibrate(self, task: Task) -> PlugInCalibration:
         """Rank every row that is not a reference row among those that are."""
-        return calibrate_apart(*self._divided(task), task)
+        return calibrate_apart(*self._divide(task), task)
 
-    def restored(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
+    def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
         """Return the calibration from its reference rows and the pairs of the ranked rows."""
-        reference = ReferenceRows.restored(kept)
-        ranks, values, empty = restored_pairs(kept)
-        near = needed(localizer).bind(reference.rows.n)
-        ages = restored_ages(kept, len(ranks))
+        reference = ReferenceRows.restore(kept)
+        ranks, values, empty = restore_pairs(kept)
+        near = require_localizer(localizer).bind(reference.rows.n)
+        ages = restore_ages(kept, len(ranks))
         if ages is not None and int(ages.empty.sum()) != empty:
             msg = "the number of empty balls must be that of the rows that say so."
             raise CorruptArtifact(msg)
@@ -105,7 +105,7 @@ class SplitReference(Method):
     def rolled(self, known: Calibration, task: Task, drop: int) -> PlugInCalibration:
         """Rank the new rows only; the reference rows stay, and with them the ranks of all others."""
         assert isinstance(known, PlugInCalibration)  # noqa: S101  what this method makes
-        kept = kept_places(needed_numbers(None if known.ages is None else known.ages.numbers), drop)
+        kept = find_kept_places(require_numbers(None if known.ages is None else known.ages.numbers), drop)
         assert known.ages is not None  # noqa: S101  or there were no numbers
         ranks, empty = _rank_apart(known.reference, task.rows, known.near, task)
         numbers = np.arange(len(kept) + len(ranks))
@@ -125,7 +125,7 @@ class SplitReference(Method):
             rows = np.array(rows, dtype=np.int64)
         return {"fraction": self.fraction, "rows": rows, "seed": self.seed}
 
-    def _divided(self, task: Task) -> tuple[ScoredRows, ScoredRows]:
+    def _divide(self, task: Task) -> tuple[ScoredRows, ScoredRows]:
         """Return ranked rows and reference rows."""
         pair, n = self._pair(), len(task.rows)
         if pair is not None and task.scorer is not None:
@@ -173,7 +173,7 @@ def _plug_in(
     reference: ReferenceRows, near: BoundLocalizer, task: Task, ranks: Ints, scores: Floats, ages: Ages
 ) -> PlugInCalibration:
     """Sort the pairs of the ranked rows."""
-    pairs = sorted_ages(ranks, scores, ages)
+    pairs = sort_ages(ranks, scores, ages)
     empty = int(ages.empty.sum())
     return PlugInCalibration(
         reference, near, task.search, pairs[0], pairs[1], np.sort(scores), PROMISE, empty, pairs[2]

@@ -30,22 +30,22 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = OK
     except (KeyboardInterrupt, Interrupted) as error:
-        code = _said(str(error) or "interrupted.", INTERRUPTED)
+        code = _say(str(error) or "interrupted.", INTERRUPTED)
     except MissingExtra as error:
-        code = _said(error, BUG)
+        code = _say(error, BUG)
     except (UnsupportedArtifact, CorruptArtifact) as error:
-        code = _said(error, DAMAGED)
+        code = _say(error, DAMAGED)
     except VicinalError as error:
-        code = _said(error, UNWRITTEN if isinstance(error, CannotWrite) else WRONG)
+        code = _say(error, UNWRITTEN if isinstance(error, CannotWrite) else WRONG)
     except OSError as error:
         what = error.filename or "standard output"
-        code = _said(f"{what}: {(error.strerror or str(error)).lower()}.", UNWRITTEN if error.errno in FULL else WRONG)
+        code = _say(f"{what}: {(error.strerror or str(error)).lower()}.", UNWRITTEN if error.errno in FULL else WRONG)
     except MemoryError:
-        code = _said("there is not enough memory for this.", WRONG)
+        code = _say("there is not enough memory for this.", WRONG)
     except Exception as error:
         if os.environ.get(DEBUG):
             traceback.print_exc()
-        code = _said(f"this is a bug in vicinal: {error!r}. With {DEBUG}=1 it shows where.", BUG)
+        code = _say(f"this is a bug in vicinal: {error!r}. With {DEBUG}=1 it shows where.", BUG)
     sys.exit(code)
 
 
@@ -56,7 +56,7 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for as long as the process lives
 
 
-def _said(words: object, code: int) -> int:
+def _say(words: object, code: int) -> int:
     text = render(words) if isinstance(words, VicinalError) else " ".join(str(words).split())
     print("vicinal:", text, file=sys.stderr)  # noqa: T201
     return code

@@ -49,7 +49,7 @@ def run() -> int:
     try:
         code = app(standalone_mode=False)
     except ClickException as error:
-        return _refused(error)
+        return _refuse(error)
     except typer.Abort:
         code = INTERRUPTED
     if code == INTERRUPTED:  # which is what typer makes of Ctrl-C
@@ -57,7 +57,7 @@ def run() -> int:
     return code if isinstance(code, int) else OK
 
 
-def _refused(error: Any) -> int:
+def _refuse(error: Any) -> int:
     """Say in one line what click refused, and where to look."""
     where = getattr(error, "ctx", None)
     words = " ".join(error.format_message().split()).replace("Value error, ", "")

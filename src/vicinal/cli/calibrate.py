@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from vicinal._util.extras import needs
 from vicinal._util.hashing import overlap
 from vicinal.calibration import Method
-from vicinal.cli.inputs import AsJson, Memory, Names, Renamed, Sources, check_out, note_probabilities, opened
+from vicinal.cli.inputs import AsJson, Memory, Names, Renamed, Sources, check_out, note_probabilities, open_rows
 from vicinal.cli.parts import parse_part
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
 from vicinal.errors import Incompatible, InvalidArgument, MissingFile
 from vicinal.neighbors import ExactNeighborSearch, Localizer, NeighborSearch
-from vicinal.persistence.artifact import ArtifactInfo, said_size
+from vicinal.persistence.artifact import ArtifactInfo, format_size
 from vicinal.persistence.load import open_tuning
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.predictor.calibrate import calibrate as calibrated
@@ -75,14 +75,14 @@ def calibrate(
     chosen, near = parse_part(method, Method, "--method"), parse_part(search, NeighborSearch, "--search")
     check_out(out, *rows, tuned, model_file, class_names)
     report = None if tuned is None else open_tuning(tuned)
-    settings = _settings(report, _named(score, localizer), chosen, precision)
+    settings = _settings(report, _name(score, localizer), chosen, precision)
     if not chosen.local and not isinstance(near, ExactNeighborSearch):
         msg = f"--method {method} has no neighborhood: leave out --search."
         raise Incompatible(msg)
     chosen.check_search(near)
     network = _model(model_file, model_name)
     wanted = coverage if coverage is not None else 0.9 if report is None else report[1].coverage
-    outputs, targets = opened(rows, rename, class_names, truth=True).whole()
+    outputs, targets = open_rows(rows, rename, class_names, truth=True).whole()
     note_probabilities(outputs)
     values = known_targets(outputs, targets)
     found: SetPredictor | IntervalPredictor = calibrated(  # type: ignore[call-overload]  # rows of either task
@@ -106,12 +106,12 @@ def calibrate(
         typer.echo(note)
     if info.precision in ("float32", "float64") and not precision:
         saved = f"--precision {16 if info.precision == 'float32' else 32} would halve the representations"
-        typer.echo(f"saved: {out} ({said_size(info.length)}; {saved})")
+        typer.echo(f"saved: {out} ({format_size(info.length)}; {saved})")
     else:
-        typer.echo(f"saved: {out} ({said_size(info.length)})")
+        typer.echo(f"saved: {out} ({format_size(info.length)})")
 
 
-def _named(score: str | None, localizer: str | None) -> dict[str, Any]:
+def _name(score: str | None, localizer: str | None) -> dict[str, Any]:
     """Return the parts that options name."""
     found: dict[str, Any] = {}
     if score is not None:

@@ -16,7 +16,7 @@ from vicinal.tables.batch.job import Done
 from vicinal.tables.rows import Rows
 
 
-class Engine(StrEnum):
+class WorkPlace(StrEnum):
     """Where work is done."""
 
     LOCAL = "local"

@@ -44,7 +44,7 @@ def demo(
 
         result = run_demo(coverage, seed, splits, advance)
         bar.update(task, description="report", total=None)
-        page, pictures = _written(result, out)
+        page, pictures = _write(result, out)
         model = result.tuned[EVEN].predictor.save(out / "model.vicinal").path
     if as_json:
         echo_json({**_as_json(result, page, pictures), "model": str(model)})
@@ -64,7 +64,7 @@ def demo(
     typer.echo(f"report: {page} (open it in a browser)")
 
 
-def _written(result: DemoResult, out: Path) -> tuple[Path, list[Path]]:
+def _write(result: DemoResult, out: Path) -> tuple[Path, list[Path]]:
     """Write the report of the evenly tuned predictor, and the figures."""
     shown = result.tuned[EVEN]
     title = "CIFAR-100, ResNet-18: prediction sets tuned for even coverage"

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from vicinal._util.extras import needs
-from vicinal.cli.inputs import AsJson, Renamed, Sources, opened
+from vicinal.cli.inputs import AsJson, Renamed, Sources, open_rows
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
@@ -32,7 +32,7 @@ def evaluate(
     """
     predictor = load(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
-    given = opened(rows, rename, None, truth=True)
+    given = open_rows(rows, rename, None, truth=True)
     with rows_bar("evaluate", given.table.n_rows) as advance:
         found = evaluate_file(chosen, given, slab=slab, advance=advance)
     if as_json:

@@ -12,7 +12,7 @@ from vicinal._util.text import strict_json
 from vicinal.errors import CannotWrite, InvalidFile, MissingFile
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
 from vicinal.tables.opening import open_table
-from vicinal.tables.rows import Rows, recognized
+from vicinal.tables.rows import Rows, recognize_columns
 
 with needs("typer", "cli"):
     import typer
@@ -44,7 +44,9 @@ Memory = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
-def opened(sources: Sequence[str], renamed: Sequence[str] | None, names: Path | None, *, truth: bool = False) -> Rows:
+def open_rows(
+    sources: Sequence[str], renamed: Sequence[str] | None, names: Path | None, *, truth: bool = False
+) -> Rows:
     """Open the rows that a command was given."""
     pairs = [pair.partition("=") for pair in renamed or ()]
     wrong = next((name for name, equals, column in pairs if not (name and equals and column)), None)
@@ -52,7 +54,7 @@ def opened(sources: Sequence[str], renamed: Sequence[str] | None, names: Path | 
         msg = f"--rename takes NAME=COLUMN, such as logits=scores; got {wrong!r}."
         raise InvalidFile(msg)
     called = {name: column for name, _, column in pairs}
-    return recognized(
+    return recognize_columns(
         open_table(sources), truth=truth, names=called, class_names=None if names is None else read_names(names)
     )
 

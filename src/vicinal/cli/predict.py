@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 from vicinal._util.extras import needs
-from vicinal._util.memory import within
-from vicinal.cli.cluster import Cluster, Engine, check_folder
+from vicinal._util.work import within
+from vicinal.cli.cluster import Cluster, WorkPlace, check_folder
 from vicinal.cli.codes import Interrupted
-from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, opened
+from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, open_rows
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, rows_bar
 from vicinal.persistence.load import open_predictor
@@ -45,7 +45,9 @@ def predict(
     resume: Annotated[bool, typer.Option("--resume", help="Go on after an interrupted run of the same.")] = False,  # noqa: FBT002
     memory: Memory = None,
     rename: Renamed = None,
-    engine: Annotated[Engine, typer.Option(help="Where the work is done: here, or on a Ray cluster.")] = Engine.LOCAL,
+    engine: Annotated[
+        WorkPlace, typer.Option(help="Where the work is done: here, or on a Ray cluster.")
+    ] = WorkPlace.LOCAL,
     address: Annotated[
         str | None,
         typer.Option(
@@ -77,9 +79,9 @@ def predict(
     """
     cluster = Cluster(address, workers, partition_rows, patience)
     asked = Wanted(p_values, neighbors)
-    if engine is Engine.RAY:
+    if engine is WorkPlace.RAY:
         check_folder(out, model)
-        given = opened(rows, rename, None)
+        given = open_rows(rows, rename, None)
         started = time.perf_counter()
         with rows_bar("predict", given.table.n_rows) as advance, _interruptible(out, "the same command goes on."):
             done = cluster.predict(model, given, out, coverage=coverage, wanted=asked, memory=memory, advance=advance)
@@ -90,7 +92,7 @@ def predict(
         check_out(out, model, *rows)
     info, predictor = open_predictor(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
-    given = opened(rows, rename, None)
+    given = open_rows(rows, rename, None)
     started = time.perf_counter()
     resumable = _interruptible(f"{out}.parts", "the same command with --resume goes on.")
     with within(memory), rows_bar("predict", given.table.n_rows) as advance, resumable:

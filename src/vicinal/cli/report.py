@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.extras import needs
-from vicinal.calibration.fingerprints import row_marks
-from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, opened
+from vicinal._util.hashing import row_marks
+from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, open_rows
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal, steps_bar
@@ -50,7 +50,7 @@ def report(
     check_out(out, model, *rows, images, neighbor_images)
     predictor = load(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
-    given = opened(rows, rename, None, truth=True)
+    given = open_rows(rows, rename, None, truth=True)
     outputs, targets = given.whole()
     values = known_targets(outputs, targets, predictor)
     check_unseen(predictor, row_marks(outputs), given.table.name)

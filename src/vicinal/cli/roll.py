@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from vicinal._util.extras import needs
-from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, opened
+from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, open_rows
 from vicinal.cli.predict import Model
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
-from vicinal.persistence.artifact import said_size
+from vicinal.persistence.artifact import format_size
 from vicinal.persistence.load import open_predictor
 from vicinal.predictor.roll import roll as rolled
 from vicinal.tables.batch.evaluate import known_targets
@@ -37,7 +37,7 @@ def roll(
     """
     check_out(out, *rows)
     info, predictor = open_predictor(model, progress=on_terminal())
-    outputs, targets = opened(rows, rename, None, truth=True).whole()
+    outputs, targets = open_rows(rows, rename, None, truth=True).whole()
     values = known_targets(outputs, targets)
     found: Any = rolled(predictor, outputs, values, drop=drop, memory=memory, progress=on_terminal())  # type: ignore[call-overload]
     before, saved = predictor.calibration.n_ranked, found.save(out, model=info.model)
@@ -47,5 +47,5 @@ def roll(
         echo_json({"file": str(out), **counts, "guarantee": found.guarantee.words, "checksum": saved.checksum})
     else:
         counted = f"{len(outputs)} rows added, {before + len(outputs) - after} dropped, {after} ranked"
-        typer.echo(f"{counted}: {out} ({said_size(saved.length)})")
+        typer.echo(f"{counted}: {out} ({format_size(saved.length)})")
         typer.echo(found.guarantee.words)

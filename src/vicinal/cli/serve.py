@@ -60,14 +60,14 @@ def serve(
 
 
 def _run(model: Path, settings: Settings, coverage: float | None, examples: str | None) -> None:
-    from vicinal.service.examples import bundled, from_file
+    from vicinal.service.examples import from_file, load_bundled
     from vicinal.service.logs import configure
     from vicinal.service.server import serve as run
     from vicinal.service.service import Service
 
     info, loaded = open_predictor(model, progress=on_terminal())
     predictor = loaded if coverage is None else loaded.at(coverage)
-    rows = bundled(predictor) if examples is None else from_file(examples, predictor)
+    rows = load_bundled(predictor) if examples is None else from_file(examples, predictor)
     configure()
 
     def started(address: str) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from vicinal._util.extras import needs
-from vicinal.calibration.fingerprints import fingerprint
-from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, opened
+from vicinal._util.hashing import fingerprint
+from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, open_rows
 from vicinal.cli.printing import echo_json
 from vicinal.cli.progress import on_terminal
 from vicinal.errors import Incompatible
-from vicinal.persistence.artifact import said_size
+from vicinal.persistence.artifact import format_size
 from vicinal.persistence.load import save_tuning
 from vicinal.tables.batch.evaluate import known_targets
 from vicinal.tuning import Bayesian, Candidate, ClassGap, DecileGap, MeanSize, Objective
@@ -59,7 +59,7 @@ def tune(
     """
     objective = _objective(aim, at_most)
     check_out(out, *rows)
-    outputs, targets = opened(rows, rename, class_names, truth=True).whole()
+    outputs, targets = open_rows(rows, rename, class_names, truth=True).whole()
     values = known_targets(outputs, targets)
     note_probabilities(outputs)
     found = tuned(
@@ -93,7 +93,7 @@ def tune(
         echo_json(summary)
         return
     typer.echo(str(found))
-    typer.echo(f"saved: {out} ({said_size(info.length)}); next: vicinal calibrate ROWS --tuned {out}")
+    typer.echo(f"saved: {out} ({format_size(info.length)}); next: vicinal calibrate ROWS --tuned {out}")
 
 
 def _objective(aim: Aim, at_most: float | None) -> Objective:

@@ -12,10 +12,9 @@ import numpy as np
 
 from vicinal._util.arrays import Bools, Floats, Ints
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.memory import working_bytes
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks, working_bytes
 from vicinal.calibration.everyone import everyones_ranks, sums_from_counts
-from vicinal.distributed.merging import Near, merged, merged_moved, with_everyone
+from vicinal.distributed.merging import ListedRows, merge_moved, merge_near, with_everyone
 from vicinal.distributed.shard import Shard
 from vicinal.kernels.exact import Joined, join_sums
 from vicinal.kernels.ranks import own_ranks
@@ -73,7 +72,7 @@ class Here(Shards):
 
 
 @dataclass(frozen=True, eq=False)
-class Neighborhoods:
+class ShardNeighborhoods:
     """Neighbors by one rule among the n rows of all shards."""
 
     shards: Shards
@@ -84,11 +83,11 @@ class Neighborhoods:
     tell: Callable[[int], object] = lambda _: None  # told the queries done
 
     @cached_property
-    def everyone(self) -> Near:
+    def everyone(self) -> ListedRows:
         """All rows: who stands in where a ball is empty."""
-        return merged(self.shards.answers("everyone"))
+        return merge_near(self.shards.answers("everyone"))
 
-    def blocks(self, queries: Readable, own: Ints) -> Iterator[tuple[int, Near, Moved]]:
+    def blocks(self, queries: Readable, own: Ints) -> Iterator[tuple[int, ListedRows, Moved]]:
         """Yield (first query, its lists, the rows it moves) for blocks of queries; the next is asked for meanwhile.
 
         `own[q]` is the number of query q among the rows, which is left out, or -1.
@@ -97,8 +96,8 @@ class Neighborhoods:
         pending = self._ask(queries, own, first, size)
         while first < len(queries):
             answers, count = pending(), min(size, len(queries) - first)
-            near = merged([answer[0] for answer in answers])
-            moved = merged_moved([_none_moved(count) if answer[1] is None else answer[1] for answer in answers])
+            near = merge_near([answer[0] for answer in answers])
+            moved = merge_moved([_none_moved(count) if answer[1] is None else answer[1] for answer in answers])
             entries = int(near.starts[-1]) + int(moved.starts[-1])
             fitting = SHARE * working_bytes() * count / (ENTRY_BYTES * max(1, entries))
             begin, first, size = first, first + count, int(max(1, min(MOST_QUERIES, fitting, 4 * size)))
@@ -117,7 +116,7 @@ class Neighborhoods:
         some = np.ascontiguousarray(queries[first : first + size])
         return self.shards.asked("near", some, own[first : first + size], self.near, self.joining)
 
-    def panels(self, queries: Readable, own: Ints) -> Iterator[tuple[int, Near, Moved]]:
+    def panels(self, queries: Readable, own: Ints) -> Iterator[tuple[int, ListedRows, Moved]]:
         """Yield blocks of queries whose panel is not too large."""
         stands_in = self.near.has_ball and self.near.own_weight == 0
         for first, near, moved in self.blocks(queries, own):

@@ -16,16 +16,16 @@ import numpy as np
 
 from vicinal._util.arrays import Ints, positive, whole_number
 from vicinal._util.extras import needs
-from vicinal._util.files import held, writable, writing
+from vicinal._util.files import hold_lock, writable, writing
 from vicinal._util.progress import counter
 from vicinal._util.stored import StoredArrays
 from vicinal._version import __version__
 from vicinal.calibration import Exact, Method
-from vicinal.calibration.levels import Coverage, exact_coverage, written_coverage
+from vicinal.calibration.levels import Coverage, exact_coverage, format_coverage
 from vicinal.distributed.asking import SCORES, tied, tied_scores
 from vicinal.distributed.cluster import cluster_cpus
 from vicinal.distributed.partitions import Reading, cut_evenly
-from vicinal.distributed.planning import ROWS, Plan, calibration_rows, planned_on
+from vicinal.distributed.planning import ROWS, CalibrationPlan, calibration_rows, planned_on
 from vicinal.distributed.pool import PATIENCE
 from vicinal.distributed.ranking import Spread, spread
 from vicinal.distributed.serving import Actors, Build, ShardFacts, started
@@ -35,11 +35,11 @@ from vicinal.errors import CannotWrite, CorruptArtifact, Incompatible, InvalidFi
 from vicinal.neighbors.localizers import Localizer
 from vicinal.persistence.artifact import HEAD, SHARDED, Document
 from vicinal.persistence.artifact import save as save_document
-from vicinal.persistence.load import assembled_from
+from vicinal.persistence.load import assemble_from
 from vicinal.persistence.parts import Writer
 from vicinal.predictor.calibrate import (
-    Parts,
-    assembled,
+    ChosenParts,
+    assemble,
 )
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.probability_models import ProbabilityModel
@@ -86,16 +86,16 @@ def calibrate(
     positive("patience", patience)
     chosen, home = Exact() if method is None else method, writable_folder(folder)
     how = spread(chosen)
-    given = Parts(score, localizer, probability_model, representation_map)
+    given = ChosenParts(score, localizer, probability_model, representation_map)
     home.mkdir(parents=True, exist_ok=True)
     refusal = f"cannot write {folder}: another process calibrates to it."
-    with writing(folder), held(home, lambda: _opened(home), refusal):
+    with writing(folder), hold_lock(home, lambda: _opened(home), refusal):
         try:
             known = calibration_rows(rows, home, names, class_names)
             plan = planned_on(known, coverage, given, chosen, progress=progress)
             how.check(plan.n)
             count = _shard_count(shards, cpus, plan.n)
-            return _calibrated(known, plan, how, home, coverage, count, cpus, patience, progress=progress)
+            return _calibrate_shards(known, plan, how, home, coverage, count, cpus, patience, progress=progress)
         finally:
             if isinstance(rows, ray.data.Dataset):
                 shutil.rmtree(home / ROWS, ignore_errors=True)
@@ -128,9 +128,9 @@ def _shard_count(shards: int | None, cpus: float, n: int) -> int:
     return min(count, n)
 
 
-def _calibrated(
+def _calibrate_shards(
     rows: Rows,
-    plan: Plan,
+    plan: CalibrationPlan,
     how: Spread,
     home: Path,
     coverage: Coverage,
@@ -145,7 +145,7 @@ def _calibrated(
     _check_head(home, job)
     actors = started(home, job, _builds(rows, plan, how, count), cpus, patience)
     try:
-        calibration, arrays = _ranked(actors, plan, how, home, coverage, progress=progress)
+        calibration, arrays = _rank(actors, plan, how, home, coverage, progress=progress)
     except BaseException as error:
         actors.stop()  # or they would go on, and write to a folder that may be another's by then
         if not isinstance(error, WorkersLost):
@@ -153,7 +153,7 @@ def _calibrated(
         ready = sum(shard_path(home, number).exists() for number in range(count))
         msg = f"{error} {ready} of {count} shards are ready and kept."
         raise WorkersLost(msg) from error
-    found = assembled(plan.sample, coverage, plan.parts, plan.method, calibration)
+    found = assemble(plan.sample, coverage, plan.parts, plan.method, calibration)
     found = replace(found, tuning=plan.tuning, remark=plan.remark, data=f"sha256:{job}")
     _write_head(home, found, arrays)
     for path in home.iterdir():  # of an earlier attempt with more shards, or that died
@@ -162,11 +162,11 @@ def _calibrated(
     return found
 
 
-def _ranked(
-    actors: Actors, plan: Plan, how: Spread, home: Path, coverage: Coverage, *, progress: bool
+def _rank(
+    actors: Actors, plan: CalibrationPlan, how: Spread, home: Path, coverage: Coverage, *, progress: bool
 ) -> tuple[ShardedCalibration, dict[str, Ints]]:
     """Let the shards read and rank their rows; return the calibration, and what the head says of each of them."""
-    facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
+    facts: list[ShardFacts] = actors.lead([actor.ready.remote(__version__) for actor in actors.actors])
     _check_alike(facts, how)
     if not all(one.ready for one in facts):
         _check_ids(actors)
@@ -177,7 +177,7 @@ def _ranked(
     bar = counter(sum(ranked), "calibrate" if progress else None, "row")
     with bar:
         leading = [actor.rank.remote(near, n_reference, actors) for actor in actors.actors]
-        empty = actors.led(leading, _difference(bar.update))
+        empty = actors.lead(leading, _difference(bar.update))
     together = Facts(
         how.promise, near, how.joins, width, n_reference, sum(ranked), tied_scores(actors), int(sum(empty))
     )
@@ -198,7 +198,7 @@ def _check_ids(actors: Actors) -> None:
     """Refuse row ids that are there twice, in whichever shards."""
 
     def pieces_from(begin: int) -> list[Any]:
-        return list(actors.led([actor.distinct_ids.remote(begin, SCORES) for actor in actors.actors]))
+        return list(actors.lead([actor.distinct_ids.remote(begin, SCORES) for actor in actors.actors]))
 
     twice = tied(pieces_from, -(2**63), lambda last: int(last) + 1)
     if twice:
@@ -218,7 +218,7 @@ def _difference(update: Callable[[int], object]) -> Callable[[int], None]:
     return tell
 
 
-def _builds(rows: Rows, plan: Plan, how: Spread, count: int) -> list[Build]:
+def _builds(rows: Rows, plan: CalibrationPlan, how: Spread, count: int) -> list[Build]:
     """Divide the rows among shards, in their order."""
     table = rows.table
     assert isinstance(table, (ParquetTable, PartitionedTable))  # noqa: S101  by _rows
@@ -236,7 +236,7 @@ def _builds(rows: Rows, plan: Plan, how: Spread, count: int) -> list[Build]:
     return found
 
 
-def _job_digest(rows: Rows, plan: Plan, count: int) -> str:
+def _job_digest(rows: Rows, plan: CalibrationPlan, count: int) -> str:
     """Return what tells a job from another: the files, the parts and the number of shards."""
     writer = Writer(None)
     roles = {
@@ -277,7 +277,7 @@ def _write_head(home: Path, predictor: SetPredictor | IntervalPredictor, arrays:
         },
         arrays=StoredArrays(arrays),
         tuning=predictor.tuning,
-        coverage=written_coverage(predictor.coverage),
+        coverage=format_coverage(predictor.coverage),
         guarantee=predictor.guarantee,
         remark=predictor.remark,
         data=predictor.data,
@@ -301,7 +301,7 @@ def load(folder: str | Path, *, cpus: float = 1, patience: float = PATIENCE) -> 
     method: Method = document.parts["method"]
     how = spread(method)
     actors = started(home, document.data.removeprefix("sha256:"), [None] * count, cpus, patience)
-    facts: list[ShardFacts] = actors.led([actor.ready.remote(__version__) for actor in actors.actors])
+    facts: list[ShardFacts] = actors.lead([actor.ready.remote(__version__) for actor in actors.actors])
     names = ("shard_rows", "shard_ranked", "shard_empty")
     said = [list(map(int, arrays.counts(name, count, most=2**62))) for name in names]
     if said != [[one.n_reference for one in facts], [one.n_ranked for one in facts], [one.empty for one in facts]]:
@@ -313,4 +313,4 @@ def load(folder: str | Path, *, cpus: float = 1, patience: float = PATIENCE) -> 
     together = Facts(
         how.promise, near, how.joins, known[0], n_reference, ranked, known[1], sum(one.empty for one in facts)
     )
-    return assembled_from(document, ShardedCalibration(actors, together, str(home)), home / HEAD)
+    return assemble_from(document, ShardedCalibration(actors, together, str(home)), home / HEAD)

@@ -25,7 +25,7 @@ SETTINGS = 4
 
 
 @contextmanager
-def connected(address: str | None = None) -> Iterator[None]:
+def connect(address: str | None = None) -> Iterator[None]:
     """Be connected to the cluster at `address`; without one RAY_ADDRESS, or Ray is started on this machine.
 
     Where the process is connected already, that cluster is used, and stays connected.

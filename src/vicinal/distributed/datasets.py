@@ -9,20 +9,20 @@ from typing import Any
 
 from vicinal._util.arrays import positive, whole_number
 from vicinal._util.extras import needs
-from vicinal._util.memory import within
+from vicinal._util.work import within
 from vicinal._version import __version__
 from vicinal.calibration.levels import Coverage
 from vicinal.distributed.cluster import cluster_cpus
 from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
-from vicinal.distributed.shipping import Shipped, shipped
+from vicinal.distributed.shipping import Shipped, ship
 from vicinal.errors import Incompatible, InvalidFile
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.tables.arrow import ArrowColumns, wide_columns
-from vicinal.tables.batch.answers import Wanted, answered, fitting
+from vicinal.tables.batch.answers import Wanted, answer_rows, fitting
 from vicinal.tables.batch.columns import ANSWERS
 from vicinal.tables.batch.sinks import arrow_columns
 from vicinal.tables.files import check_request, listed
-from vicinal.tables.rows import recognized
+from vicinal.tables.rows import recognize_columns
 from vicinal.tables.table import Columns
 
 with needs("ray", "ray"):
@@ -82,18 +82,18 @@ class AnsweringBatches:
     ) -> None:
         check_version(version)
         one_thread_for_each_cpu(cpus)
-        self.predictor, self.wanted, self.names, self.keep, self.memory = model.opened(), wanted, names, keep, memory
+        self.predictor, self.wanted, self.names, self.keep, self.memory = model.open_here(), wanted, names, keep, memory
 
     def __call__(self, batch: Any) -> Any:
         """Return the answers for a batch, as an Arrow table."""
         import pyarrow as pa
 
-        rows = recognized(BatchTable.of(batch), names=self.names)
+        rows = recognize_columns(BatchTable.of(batch), names=self.names)
         if not self.predictor.reads_representations:
             rows = rows.without("representations")
         outputs, _ = rows.whole()
         with within(self.memory):
-            found = arrow_columns(answered(self.predictor, outputs, 0, self.wanted))
+            found = arrow_columns(answer_rows(self.predictor, outputs, 0, self.wanted))
         if outputs.row_ids is None:
             del found["row_id"]  # a dataset has no order to number its rows by
         return pa.table({**{name: batch.column(name) for name in self.keep}, **found})
@@ -130,8 +130,8 @@ def predict(
     size = whole_number("batch_rows", batch_rows, least=1)
     free = cluster_cpus()
     most = max(1, int(free // cpus)) if workers is None else whole_number("workers", workers, least=1)
-    model = shipped(artifact, coverage, imports)
-    wanted = fitting(model.opened(), Wanted(p_values, neighbors))
+    model = ship(artifact, coverage, imports)
+    wanted = fitting(model.open_here(), Wanted(p_values, neighbors))
     _check_columns(dataset, names or {}, keep)
     return dataset.map_batches(
         AnsweringBatches,
@@ -153,7 +153,7 @@ def _check_columns(dataset: Any, names: Mapping[str, str], keep: Sequence[str]) 
         return
     found = [pa.field(name, kind if isinstance(kind, pa.DataType) else pa.null()) for name, kind in _fields(schema)]
     table = BatchTable.of(pa.schema(found).empty_table())
-    recognized(table, names=names)
+    recognize_columns(table, names=names)
     taken = next((name for name in keep if name in ANSWERS), None)
     if taken is not None:
         msg = f"{taken!r} cannot be kept: answers have a column of that name. Rename it in the dataset first."

@@ -13,11 +13,11 @@ from vicinal._util.arrays import positive, whole_number
 from vicinal._util.extras import needs
 from vicinal._util.files import same_file
 from vicinal._util.imports import import_modules
-from vicinal._util.memory import megabytes, within
+from vicinal._util.work import megabytes, within
 from vicinal._version import __version__
 from vicinal.calibration.levels import Coverage
 from vicinal.distributed.calibrate import load
-from vicinal.distributed.cluster import cluster_cpus, connected
+from vicinal.distributed.cluster import cluster_cpus, connect
 from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.partitions import (
     PARTITION_ROWS,
@@ -26,21 +26,21 @@ from vicinal.distributed.partitions import (
     answer_partition,
     finished,
     output_folder,
-    planned,
+    plan_partitions,
 )
 from vicinal.distributed.pool import PATIENCE, Pool
 from vicinal.distributed.sharded import ShardedCalibration
-from vicinal.distributed.shipping import Shipped, shipped
+from vicinal.distributed.shipping import Shipped, ship
 from vicinal.distributed.stored import is_sharded, read_head
 from vicinal.errors import CannotWrite, InvalidFile, VicinalError, WorkersLost
 from vicinal.persistence.load import open_predictor
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
-from vicinal.tables.batch.answers import Wanted, answered, fitting
+from vicinal.tables.batch.answers import Wanted, answer_rows, fitting
 from vicinal.tables.batch.job import Done
 from vicinal.tables.opening import open_table
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable
-from vicinal.tables.rows import Rows, recognized
+from vicinal.tables.rows import Rows, recognize_columns
 
 with needs("ray", "ray"):
     import ray
@@ -66,7 +66,7 @@ class Answering:
         """Open the predictor; refuse another version of vicinal than that of who leads the job."""
         check_version(version)
         one_thread_for_each_cpu(1)
-        self.predictor = self.model.opened()
+        self.predictor = self.model.open_here()
 
     def work(self, partition: Partition, attempt: int) -> float:
         """Write the answers for a partition; return their sizes or lengths, summed."""
@@ -115,7 +115,7 @@ def predict_partitions(
     at RAY_ADDRESS, or Ray is started here. `imports` are modules that register parts of your own. Called again after an
     interruption, it does only what is missing.
     """
-    given = rows if isinstance(rows, Rows) else recognized(open_table([str(rows)]), names=names)
+    given = rows if isinstance(rows, Rows) else recognize_columns(open_table([str(rows)]), names=names)
     table = _parquet(given)
     positive("patience", patience)
     if workers is not None:
@@ -126,19 +126,19 @@ def predict_partitions(
     with ExitStack() as stack:
         if is_sharded(artifact):
             checksum = read_head(artifact)[0].checksum
-            stack.enter_context(connected(address))
+            stack.enter_context(connect(address))
             found = load(artifact, patience=patience)
         else:
             info, found = open_predictor(artifact)
             checksum = info.checksum
         predictor = found if coverage is None else found.at(coverage)
-        how = How(address, workers, partition_rows, memory, patience, tuple(imports))
+        how = JobOptions(address, workers, partition_rows, memory, patience, tuple(imports))
         wanted = fitting(predictor, Wanted(p_values, neighbors))
-        return _predicted(artifact, checksum, predictor, table, given, out, wanted, how, advance or (lambda _: None))
+        return _predict(artifact, checksum, predictor, table, given, out, wanted, how, advance or (lambda _: None))
 
 
 @dataclass(frozen=True)
-class How:
+class JobOptions:
     """How a job is done."""
 
     address: str | None
@@ -149,7 +149,7 @@ class How:
     imports: tuple[str, ...]
 
 
-def _predicted(
+def _predict(
     artifact: str | Path,
     checksum: str,
     predictor: SetPredictor | IntervalPredictor,
@@ -157,12 +157,12 @@ def _predicted(
     rows: Rows,
     out: str | Path,
     asked: Wanted,
-    how: How,
+    how: JobOptions,
     advance: Callable[[int], object],
 ) -> Done:
     """Do what is missing of a job."""
     unread = () if predictor.reads_representations else ("representations",)
-    partitions = planned(table, how.partition_rows)
+    partitions = plan_partitions(table, how.partition_rows)
     if not partitions:
         msg = f"{table.name} must have at least one row; it has none."
         raise InvalidFile(msg)
@@ -171,7 +171,7 @@ def _predicted(
         rows = rows.without(meaning)
     table.check_types(list(rows.columns.values()))
     # One row here says at once what would otherwise be said by a worker.
-    list(rows.each(lambda first, outputs, _: answered(predictor, outputs, first, asked), 1, 0, 1))
+    list(rows.each(lambda first, outputs, _: answer_rows(predictor, outputs, first, asked), 1, 0, 1))
     job: dict[str, Any] = {
         "vicinal": __version__,
         "model": checksum,
@@ -188,9 +188,9 @@ def _predicted(
         ready = sum(one.rows for one in partitions if one.number in there)
         count = _Count(advance, ready)
         if missing:
-            with connected(how.address):
+            with connect(how.address):
                 sharded = isinstance(predictor.calibration, ShardedCalibration)
-                model = shipped(predictor if sharded else artifact, predictor.coverage, how.imports)
+                model = ship(predictor if sharded else artifact, predictor.coverage, how.imports)
                 size = cluster_cpus() if how.workers is None else whole_number("workers", how.workers, least=1)
                 actor = ray.remote(Answering).options(num_cpus=1, max_concurrency=2)
                 given = model, Reading.of(rows), str(folder), asked, how.memory, about

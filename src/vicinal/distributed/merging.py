@@ -24,7 +24,7 @@ LISTED = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Near:
+class ListedRows:
     """Rows that can be neighbors of queries, one query after another, each query's in order of (score, number)."""
 
     starts: Ints  # (queries + 1,)
@@ -36,10 +36,10 @@ class Near:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, queries: slice) -> Near:
+    def __getitem__(self, queries: slice) -> ListedRows:
         begin, end, _ = queries.indices(len(self))
         lists = slice(self.starts[begin], self.starts[end])
-        return Near(
+        return ListedRows(
             self.starts[begin : end + 1] - self.starts[begin],
             *(getattr(self, name)[lists] for name in ("squared", "scores", "numbers", "targets")),
         )
@@ -59,7 +59,7 @@ class Near:
         nobody = np.empty((len(self), 0))
         return Panel(squared[listed], nobody, np.empty(0), np.empty((0, 1)), np.empty(0), total, listed)
 
-    def blocks(self, alone: int = 0) -> Iterator[tuple[int, Near]]:
+    def blocks(self, alone: int = 0) -> Iterator[tuple[int, ListedRows]]:
         """Yield (first query, lists) for consecutive blocks whose panel is not too large; empty ones count `alone`."""
         lengths, first = np.where(self.lengths == 0, alone, self.lengths), 0
         while first < len(self):
@@ -69,7 +69,7 @@ class Near:
             first = last
 
 
-def merged(answers: Sequence[Near]) -> Near:
+def merge_near(answers: Sequence[ListedRows]) -> ListedRows:
     """Return what all shards say, each query's rows in order of (score, number)."""
     query = np.concatenate([np.repeat(np.arange(len(one)), one.lengths) for one in answers])
     columns = {
@@ -78,10 +78,10 @@ def merged(answers: Sequence[Near]) -> Near:
     }
     order = np.lexsort((columns["numbers"], columns["scores"], query))
     lengths = np.sum([one.lengths for one in answers], axis=0)
-    return Near(starts_of(lengths), **{name: column[order] for name, column in columns.items()})
+    return ListedRows(starts_of(lengths), **{name: column[order] for name, column in columns.items()})
 
 
-def merged_moved(answers: Sequence[Moved]) -> Moved:
+def merge_moved(answers: Sequence[Moved]) -> Moved:
     """Return the rows of all shards that queries come near."""
     query = np.concatenate([np.repeat(np.arange(len(one.starts) - 1), np.diff(one.starts)) for one in answers])
     order = np.argsort(query, kind="stable")
@@ -89,7 +89,7 @@ def merged_moved(answers: Sequence[Moved]) -> Moved:
     return Moved(starts_of(np.sum([np.diff(one.starts) for one in answers], axis=0)), *columns)
 
 
-def with_everyone(near: Near, everyone: Near, own: Ints) -> Near:
+def with_everyone(near: ListedRows, everyone: ListedRows, own: Ints) -> ListedRows:
     """Return the lists with everyone, far away, where nobody is listed; `own[q]` is the number of query q, or -1."""
     empty = near.lengths == 0
     if not empty.any():
@@ -101,7 +101,7 @@ def with_everyone(near: Near, everyone: Near, own: Ints) -> Near:
         kept = one.numbers != own[query] if alone else slice(None)
         pieces.append([getattr(one, name)[kept] for name in names])
     lengths = np.array([len(piece[0]) for piece in pieces])
-    return Near(starts_of(lengths), *(np.concatenate(column) for column in zip(*pieces, strict=True)))
+    return ListedRows(starts_of(lengths), *(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 
 def starts_of(lengths: Ints) -> Ints:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from vicinal._util.arrays import whole_number
-from vicinal._util.files import held, replacing, writing
+from vicinal._util.files import hold_lock, replacing, writing
 from vicinal.errors import CannotWrite, InvalidFile
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
-from vicinal.tables.batch.answers import Answers, Wanted, answered
+from vicinal.tables.batch.answers import Answers, Wanted, answer_rows
 from vicinal.tables.batch.columns import region_sizes
 from vicinal.tables.batch.job import chunk_rows
 from vicinal.tables.batch.parts import changed_entries
@@ -81,7 +81,7 @@ class Reading:
         return Rows(ParquetTable.open(path), self.kind, self.columns, self.truth, self.class_names)
 
 
-def planned(table: ParquetTable | PartitionedTable, rows: int = PARTITION_ROWS) -> list[Partition]:
+def plan_partitions(table: ParquetTable | PartitionedTable, rows: int = PARTITION_ROWS) -> list[Partition]:
     """Cut files into partitions of at most `rows` rows, at row groups where these are not longer.
 
     It is a function of the files alone, so that a job is the same on any cluster.
@@ -148,7 +148,7 @@ def answer_partition(
     shift = partition.first - partition.start
 
     def work(first: int, outputs: Any, _: object) -> Answers:
-        return answered(predictor, outputs, first + shift, wanted)
+        return answer_rows(predictor, outputs, first + shift, wanted)
 
     def told() -> Iterator[Answers]:
         nonlocal total, done
@@ -159,14 +159,14 @@ def answer_partition(
             tell(done)
 
     with replacing(Path(out) / partition.name, apart) as file:
-        Parquet().stream(told(), described(about, partition), file)
+        Parquet().stream(told(), describe_parts(about, partition), file)
         if done != partition.rows:
             msg = f"{partition.path} has changed since the job began: {partition.rows} rows were there, now {done}."
             raise InvalidFile(msg)
     return total
 
 
-def described(about: dict[str, Any], partition: Partition) -> dict[str, Any]:
+def describe_parts(about: dict[str, Any], partition: Partition) -> dict[str, Any]:
     """Return what a file of answers says of itself: of which model, and of which rows."""
     return {**about, **asdict(partition)}
 
@@ -179,12 +179,12 @@ def output_folder(out: str | Path, job: dict[str, Any]) -> Iterator[Path]:
         msg = f"cannot write {out}: a file stands there; partitions go to a folder of their own."
         raise CannotWrite(msg)
 
-    def opened() -> int:
+    def open_folder() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     fresh = not folder.exists()
-    with writing(out), held(folder, opened, f"cannot write {out}: another process is predicting to it."):
+    with writing(out), hold_lock(folder, open_folder, f"cannot write {out}: another process is predicting to it."):
         _check_folder(folder, out, job)
         try:
             if not (folder / NOTE).exists():
@@ -232,7 +232,7 @@ def finished(folder: Path, partitions: Sequence[Partition], about: dict[str, Any
         if not NAME.fullmatch(path.name):
             continue
         one = expected.get(path.name)
-        if one is not None and _says(path) == described(about, one):
+        if one is not None and _says(path) == describe_parts(about, one):
             found.add(one.number)
         else:
             path.unlink()

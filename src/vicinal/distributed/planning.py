@@ -14,24 +14,26 @@ from vicinal._util.arrays import Bools, Ints
 from vicinal._util.extras import needs
 from vicinal.calibration import Method
 from vicinal.calibration.levels import Coverage
+from vicinal.calibration.rows import fit_score
 from vicinal.distributed.pool import told_error
 from vicinal.errors import Incompatible, InvalidFile, TooFewRows
 from vicinal.neighbors import ExactSearch
-from vicinal.outputs import ModelOutputs, stacked
+from vicinal.outputs import ModelOutputs, stack_outputs
 from vicinal.predictor.calibrate import (
-    Parts,
+    ChosenParts,
+    Procedure,
     check_parts,
     check_parts_apart,
-    chosen_parts,
-    completed,
-    not_chosen,
-    rows_aside,
-    set_aside,
+    choose_parts,
+    complete_parts,
+    describe_aside,
+    describe_no_choice,
+    set_rows_aside,
 )
 from vicinal.tables.opening import open_table
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.partitions import PartitionedTable, partition_files
-from vicinal.tables.rows import Rows, recognized
+from vicinal.tables.rows import Rows, recognize_columns
 from vicinal.tuning import TuningReport
 from vicinal.tuning.space import EVERYONE
 
@@ -47,11 +49,11 @@ SAMPLE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class CalibrationPlan:
     """What is calibrated, on which rows, before any shard is there."""
 
-    parts: Parts
-    given: Parts  # what of them the user gave
+    parts: ChosenParts
+    given: ChosenParts  # what of them the user gave
     method: Method
     sample: ModelOutputs
     counted: Bools | None  # rows that calibrate; None: all
@@ -71,7 +73,7 @@ def calibration_rows(rows: Any, home: Path, names: Mapping[str, str] | None, cla
     if not isinstance(source, (str, Path)):
         msg = f"rows must be a Parquet file, a folder of them, or a Ray dataset; got {type(rows).__name__}."
         raise Incompatible(msg)
-    found = recognized(open_table([str(source)]), truth=True, names=names, class_names=class_names)
+    found = recognize_columns(open_table([str(source)]), truth=True, names=names, class_names=class_names)
     if not isinstance(found.table, (ParquetTable, PartitionedTable)):
         msg = f"a cluster reads Parquet, one file or a folder of them; got {found.table.name}."
         raise InvalidFile(msg)
@@ -90,32 +92,36 @@ def _write(dataset: Any, folder: Path) -> None:
         raise TooFewRows(msg, rows=0, needed=1)
 
 
-def planned_on(rows: Rows, coverage: Coverage, parts: Parts, method: Method, *, progress: bool) -> Plan:
+def planned_on(
+    rows: Rows, coverage: Coverage, parts: ChosenParts, method: Method, *, progress: bool
+) -> CalibrationPlan:
     """Check the parts against some rows; choose what is None on rows set aside, few enough for one machine."""
     n = rows.table.n_rows or 0
     if n == 0:
         msg = "calibration needs at least one row; got none."
         raise TooFewRows(msg, rows=0, needed=1)
     sample = next(iter(rows.each(lambda _, outputs, __: outputs, SAMPLE)))
-    check_parts(sample, parts, method)
-    method.check_search(ExactSearch())
+    check_parts(parts, Procedure(method, ExactSearch(), progress=progress))
+    fit_score(sample, parts.score)
     if parts.localizer is not None or not method.local:
-        return Plan(completed(parts, sample, method), parts, method, sample, None, n, None, "")
+        return CalibrationPlan(complete_parts(parts, sample, method), parts, method, sample, None, n, None, "")
     method.check_rows_may_be_set_aside()
-    aside, kept = rows_aside(n, coverage)
+    aside, kept = set_rows_aside(n, coverage)
     if len(aside) == 0:
         everyone = replace(parts, localizer=EVERYONE)
-        return Plan(completed(everyone, sample, method), parts, method, sample, None, n, None, not_chosen(coverage))
-    outputs, targets = _taken(rows, aside)
+        return CalibrationPlan(
+            complete_parts(everyone, sample, method), parts, method, sample, None, n, None, describe_no_choice(coverage)
+        )
+    outputs, targets = _take(rows, aside)
     check_parts_apart(outputs, parts)
-    report = chosen_parts(outputs, targets, coverage, parts, ExactSearch(), progress=progress)
+    report = choose_parts(outputs, targets, coverage, parts, ExactSearch(), progress=progress)
     counted = np.ones(n, np.bool_)
     counted[aside] = False
-    whole = completed(Parts(**report.settings), sample, method)
-    return Plan(whole, parts, method, sample, counted, len(kept), report, set_aside(len(aside), n))
+    whole = complete_parts(ChosenParts(**report.settings), sample, method)
+    return CalibrationPlan(whole, parts, method, sample, counted, len(kept), report, describe_aside(len(aside), n))
 
 
-def _taken(rows: Rows, numbers: Ints) -> tuple[ModelOutputs, Any]:
+def _take(rows: Rows, numbers: Ints) -> tuple[ModelOutputs, Any]:
     """Return some rows, in the order of their numbers as given: read in order, and put in theirs."""
     wanted = np.sort(numbers)
     found: list[tuple[ModelOutputs, Any]] = []
@@ -128,5 +134,5 @@ def _taken(rows: Rows, numbers: Ints) -> tuple[ModelOutputs, Any]:
     for _ in rows.each(work, 2**14):
         pass
     back = np.argsort(np.argsort(numbers, kind="stable"), kind="stable")
-    outputs = stacked([one for one, _ in found])
+    outputs = stack_outputs([one for one, _ in found])
     return outputs[back], np.concatenate([targets for _, targets in found])[back]

@@ -70,7 +70,7 @@ class Pool(Generic[Item]):
                 while self._idle and waiting:
                     item = waiting.popleft()
                     self._give(item, tries[numbers[id(item)]])
-                for busy, outcome in self._finished():
+                for busy, outcome in self._finish():
                     if not isinstance(outcome, Lost):
                         yield busy.item, outcome
                         continue
@@ -90,7 +90,7 @@ class Pool(Generic[Item]):
         worker = self._idle.pop()
         self._busy[worker.work.remote(item, attempt)] = Busy(worker, item, time.monotonic())
 
-    def _finished(self) -> list[tuple[Busy[Item], Any]]:
+    def _finish(self) -> list[tuple[Busy[Item], Any]]:
         """Wait a little; return who has finished or was lost, and let those begin that have come up."""
         done, _ = ray.wait([*self._starting, *self._busy], num_returns=1, timeout=LOOK)
         found: list[tuple[Busy[Item], Any]] = []

@@ -28,9 +28,9 @@ from vicinal.calibration import (
 from vicinal.calibration import exact as exactly
 from vicinal.calibration.guarantees import Promise
 from vicinal.calibration.paper_literal import PaperPromise
-from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.calibration.rows import ReferenceRows
 from vicinal.calibration.split_reference import RowsOfTheirOwn
-from vicinal.distributed.asking import Here, Neighborhoods, Shards, tied_scores
+from vicinal.distributed.asking import Here, ShardNeighborhoods, Shards, tied_scores
 from vicinal.distributed.shard import Shard
 from vicinal.distributed.sharded import Facts, ShardedCalibration
 from vicinal.errors import Incompatible, TooFewRows
@@ -72,7 +72,7 @@ class Spread(ABC):
         return Shard(reference, NO_RANKS, np.empty(0), np.sort(ranked.scores)), ranked
 
     @abstractmethod
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Return the shard with the pairs of its rows, and how many balls were empty."""
 
 
@@ -86,7 +86,7 @@ class SpreadSplit(Spread):
         del localizer, n_reference
         return None
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Rank all alike, so that the score decides."""
         del neighborhoods
         return shard.ranked(np.zeros(len(rows), np.int64), rows.scores), 0
@@ -98,7 +98,7 @@ class SpreadLeaveOneOut(Spread):
     promise = leave_one_out.PROMISE
     least = 2
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Rank each row among all others."""
         ranks, empty = _ranks(rows, neighborhoods, rows.numbers)
         return shard.ranked(ranks, rows.scores), int(empty.sum())
@@ -114,7 +114,7 @@ class SpreadPaperLiteral(Spread):
         assert localizer is not None  # noqa: S101  it is checked at the door
         return localizer.bind(n_reference, own_weight=1.0)
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Rank each row; ties in rank are not broken."""
         ranks, _ = _ranks(rows, neighborhoods, rows.numbers)
         return shard.ranked(ranks, np.full(len(ranks), np.inf)), 0
@@ -136,7 +136,7 @@ class SpreadReference(Spread):
         assert localizer is not None  # noqa: S101  it is checked at the door
         return localizer.bind(n_reference)
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Rank each row among the reference rows."""
         ranks, empty = _ranks(rows, neighborhoods, np.full(len(rows), -1))
         return shard.ranked(ranks, rows.scores), int(empty.sum())
@@ -148,7 +148,7 @@ class SpreadExact(Spread):
     promise = exactly.PROMISE
     joins = True
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: Neighborhoods | None) -> tuple[Shard, int]:
+    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Store, for every row, the sums from which it is ranked again when a point joins."""
         assert neighborhoods is not None  # noqa: S101  it is local
         sums = neighborhoods.sums(rows.representations, rows.scores, rows.numbers)
@@ -186,9 +186,9 @@ def neighborhoods_of(
     n_reference: int,
     width: int,
     tell: Callable[[int], object] = lambda _: None,
-) -> Neighborhoods | None:
+) -> ShardNeighborhoods | None:
     """Return the neighborhoods by a rule, None where it is none; `tell` is told the rows done."""
-    return None if near is None else Neighborhoods(shards, near, n_reference, width, tell=tell)
+    return None if near is None else ShardNeighborhoods(shards, near, n_reference, width, tell=tell)
 
 
 def calibrated_here(
@@ -213,6 +213,6 @@ def calibrated_here(
     return ShardedCalibration(shards, Facts(how.promise, near, how.joins, width, n_reference, *counts))
 
 
-def _ranks(rows: ScoredRows, neighborhoods: Neighborhoods | None, own: Ints) -> tuple[Ints, Bools]:
+def _ranks(rows: ScoredRows, neighborhoods: ShardNeighborhoods | None, own: Ints) -> tuple[Ints, Bools]:
     assert neighborhoods is not None  # noqa: S101  by the rule
     return neighborhoods.ranks(rows.representations, rows.scores, own)

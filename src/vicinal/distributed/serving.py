@@ -30,7 +30,7 @@ from vicinal.distributed.stored import ShardNote, read_shard, shard_path, write_
 from vicinal.errors import CorruptArtifact, Incompatible, VicinalError, WorkersLost
 from vicinal.neighbors.localizers import BoundLocalizer
 from vicinal.outputs import ModelOutputs, RowIds
-from vicinal.predictor.calibrate import Parts, check_parts_apart, scored_with
+from vicinal.predictor.calibrate import ChosenParts, check_parts_apart, score_with
 from vicinal.tables.batch.job import chunk_rows
 
 with needs("ray", "ray"):
@@ -52,14 +52,14 @@ class Build:
     reading: Reading
     counted: Bools | None  # over its rows; None: all
     apart: Bools | None  # over those that count, which can be neighbors and are not ranked; None: all are both
-    parts: Parts
-    given: Parts  # those that the user gave, who may have fitted them on these rows
+    parts: ChosenParts
+    given: ChosenParts  # those that the user gave, who may have fitted them on these rows
     how: Spread
 
     def divided(self) -> tuple[Shard, ScoredRows, Ints]:
         """Read and score the rows; return those that can be neighbors, those to be ranked, and ids as numbers."""
         ids: list[Any] = []
-        found = [some for piece in self.pieces for some in self._scored(piece, ids)]
+        found = [some for piece in self.pieces for some in self._score(piece, ids)]
         rows = ScoredRows(
             np.concatenate([some.representations[:] for some in found]),
             np.concatenate([some.scores for some in found]),
@@ -69,13 +69,13 @@ class Build:
         numbers = np.sort(np.concatenate(ids)) if ids else np.empty(0, np.int64)
         return *self.how.divided(rows, self.apart), numbers
 
-    def _scored(self, piece: Partition, ids: list[Any]) -> list[ScoredRows]:
+    def _score(self, piece: Partition, ids: list[Any]) -> list[ScoredRows]:
         begun = self.pieces[0].first
 
         def work(first: int, outputs: ModelOutputs, targets: Any) -> ScoredRows:
             check_parts_apart(outputs, self.given)
             ids.extend([] if outputs.row_ids is None else [id_numbers(outputs.row_ids)])
-            scored = scored_with(self.parts, outputs, targets)
+            scored = score_with(self.parts, outputs, targets)
             numbers = piece.first - piece.start + first + np.arange(len(outputs))
             taken = ScoredRows(scored.representations[:], scored.scores, scored.targets, numbers)
             return taken if self.counted is None else taken[np.flatnonzero(self.counted[numbers - begun])]
@@ -241,14 +241,14 @@ class Actors(Shards):
             silent = [number for number, word in zip(numbers, words, strict=True) if word not in said]
             if silent:
                 raise shards_lost(silent, self)
-        return taken(references)
+        return get_results(references)
 
     def stop(self) -> None:
         """End all of them."""
         for actor in self.actors:
             ray.kill(actor)
 
-    def led(self, references: Sequence[Any], tell: Callable[[int], object] = lambda _: None) -> list[Any]:
+    def lead(self, references: Sequence[Any], tell: Callable[[int], object] = lambda _: None) -> list[Any]:
         """Wait for long work of all shards; one that does not say how far it is for too long counts as lost."""
         heard = [time.monotonic()] * self.count
         asked: list[Any] = [None] * self.count
@@ -256,20 +256,22 @@ class Actors(Shards):
         while open_:
             finished, _ = ray.wait(list(references), num_returns=len(references), timeout=LOOK)
             open_ = {number for number in open_ if references[number] not in finished}
-            taken([references[number] for number in range(self.count) if number not in open_])  # raises what they did
+            get_results(
+                [references[number] for number in range(self.count) if number not in open_]
+            )  # raises what they did
             for number in open_:
                 asked[number] = asked[number] or self.actors[number].progress.remote()
                 if not ray.wait([asked[number]], timeout=0)[0]:
                     continue
-                heard[number], done[number], asked[number] = time.monotonic(), taken([asked[number]])[0], None
+                heard[number], done[number], asked[number] = time.monotonic(), get_results([asked[number]])[0], None
             tell(sum(done))
             silent = [number for number in open_ if time.monotonic() - heard[number] > self.patience]
             if silent:
                 raise shards_lost(silent, self)
-        return taken(references)
+        return get_results(references)
 
 
-def taken(references: Sequence[Any]) -> list[Any]:
+def get_results(references: Sequence[Any]) -> list[Any]:
     """Return what is there already; what was refused on the way is raised as it was there."""
     try:
         found: list[Any] = ray.get(list(references))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from vicinal._util.arrays import Floats, Ints, Reals
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.calibration.exact import code_scores, with_keys
-from vicinal.calibration.levels import sorted_pairs
-from vicinal.calibration.reference_rows import ReferenceRows
-from vicinal.distributed.merging import FAR, Near, starts_of
+from vicinal.calibration.levels import sort_pairs
+from vicinal.calibration.rows import ReferenceRows
+from vicinal.distributed.merging import FAR, ListedRows, starts_of
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.exact import CODE_BITS, Joined
 from vicinal.kernels.shards import Moved, Window, count_pairs_below, near_and_moved_rows, near_rows
@@ -38,7 +38,7 @@ class Shard:
 
     def ranked(self, ranks: Ints, values: Floats) -> Shard:
         """Return the shard with the pairs of its ranked rows."""
-        by_rank, beside = sorted_pairs(ranks, values)
+        by_rank, beside = sort_pairs(ranks, values)
         return replace(self, ranks=by_rank, values=beside)
 
     def joining(self, sums: Joined) -> Shard:
@@ -47,13 +47,21 @@ class Shard:
         joined = with_keys(sums._replace(codes=codes))
         return replace(self.ranked(joined.keys >> CODE_BITS, self.reference.scores), joined=joined)
 
-    def near(self, queries: Reals, own: Ints, near: BoundLocalizer, joining: bool = False) -> tuple[Near, Moved | None]:  # noqa: FBT001, FBT002
+    def near(
+        self,
+        queries: Reals,
+        own: Ints,
+        near: BoundLocalizer,
+        joining: bool = False,  # noqa: FBT001, FBT002
+    ) -> tuple[ListedRows, Moved | None]:
         """Return the rows that can be neighbors of each query but the row of number `own`, which may be elsewhere.
 
         Where the queries are `joining` the rows, those that they come near come along.
         """
         if self.reference.rows.n == 0:
-            return Near(np.zeros(len(queries) + 1, np.int64), *self._listed(np.empty(0, np.int64), np.empty(0))), None
+            return ListedRows(
+                np.zeros(len(queries) + 1, np.int64), *self._listed(np.empty(0, np.int64), np.empty(0))
+            ), None
         pieces: dict[int, tuple[Any, ...]] = {}
         places = self._places(own)
         n = self.reference.rows.n
@@ -68,8 +76,10 @@ class Shard:
         over_blocks(ExactSearch().distances(self.reference.rows, queries), work)
         found = [pieces[start] for start in sorted(pieces)]
         counts, who, squared = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
-        listed = Near(starts_of(counts), *self._listed(who, squared))
-        return listed, self._moved(self.joined, [piece[3] for piece in found]) if self.joined and joining else None
+        listed = ListedRows(starts_of(counts), *self._listed(who, squared))
+        return listed, self._collect_moved(
+            self.joined, [piece[3] for piece in found]
+        ) if self.joined and joining else None
 
     def _pieces(
         self, panel: Panel, rule: Rule, joined: Joined | None, own: Ints, begin: int, end: int
@@ -89,7 +99,7 @@ class Shard:
         rows = self.reference
         return squared, rows.scores[who], rows.numbers[who], rows.targets[who]
 
-    def _moved(self, joined: Joined, pieces: list[tuple[Any, ...]]) -> Moved:
+    def _collect_moved(self, joined: Joined, pieces: list[tuple[Any, ...]]) -> Moved:
         counts, who, if_below, if_above = (np.concatenate(column) for column in zip(*pieces, strict=True))
         before = joined.keys[who] >> CODE_BITS
         return Moved(starts_of(counts), self.reference.scores[who], before, if_below, if_above)
@@ -135,10 +145,10 @@ class Shard:
         """Return the distinct scores of ranked rows from `begin` on, how often each is there, and whether all are."""
         return distinct_from(self.ranked_scores, begin, most)
 
-    def everyone(self) -> Near:
+    def everyone(self) -> ListedRows:
         """Return all rows as the neighbors of one query, far away."""
         n = self.reference.rows.n
-        return Near(np.array([0, n]), *self._listed(np.arange(n), np.full(n, FAR)))
+        return ListedRows(np.array([0, n]), *self._listed(np.arange(n), np.full(n, FAR)))
 
 
 def distinct_from(ascending: Any, begin: float, most: int) -> tuple[Any, Ints, bool]:

@@ -11,13 +11,13 @@ import numpy as np
 from vicinal._util.arrays import Floats, Ints
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.stored import StoredArrays
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.calibration import Calibration, Guarantee, Neighbors
 from vicinal.calibration.guarantees import Promise
 from vicinal.calibration.levels import Coverage
 from vicinal.calibration.method import Landscape
-from vicinal.distributed.asking import Neighborhoods, Shards
-from vicinal.distributed.merging import Near
+from vicinal.distributed.asking import ShardNeighborhoods, Shards
+from vicinal.distributed.merging import ListedRows
 from vicinal.distributed.selection import order_statistic
 from vicinal.distributed.shard import window_of
 from vicinal.errors import Incompatible
@@ -87,12 +87,12 @@ class ShardedCalibration(Calibration):
         self._windows[order] = reach, window
         return window
 
-    def _neighborhoods(self) -> Neighborhoods:
+    def _neighborhoods(self) -> ShardNeighborhoods:
         facts = self.facts
         assert facts.near is not None  # noqa: S101  where this is called
-        return Neighborhoods(self.shards, facts.near, facts.n_reference, facts.width, facts.joins)
+        return ShardNeighborhoods(self.shards, facts.near, facts.n_reference, facts.width, facts.joins)
 
-    def _panels(self, representations: Readable) -> Iterator[tuple[slice, Near, Moved]]:
+    def _panels(self, representations: Readable) -> Iterator[tuple[slice, ListedRows, Moved]]:
         nobody = np.full(len(representations), -1)
         for first, near, moved in self._neighborhoods().panels(representations, nobody):
             yield slice(first, first + len(near)), near, moved
@@ -114,7 +114,7 @@ class ShardedCalibration(Calibration):
         assert self.facts.near is not None  # noqa: S101  where this is called
         return self.facts.near.rule
 
-    def _plugged(self, near: Near, moved: Moved, orders: Sequence[int], out: Floats) -> None:
+    def _plugged(self, near: ListedRows, moved: Moved, orders: Sequence[int], out: Floats) -> None:
         del moved
         levels = [self.level(order) for order in orders]
         ranks, values = np.array([rank for rank, _ in levels]), np.array([value for _, value in levels])
@@ -126,7 +126,7 @@ class ShardedCalibration(Calibration):
             panel.listed.shape[1],
         )
 
-    def _joined(self, near: Near, moved: Moved, orders: Sequence[int], out: Floats) -> None:
+    def _joined(self, near: ListedRows, moved: Moved, orders: Sequence[int], out: Floats) -> None:
         panel, most = near.panel(), int(np.diff(moved.starts).max(initial=0))
         for number, order in enumerate(orders):
             window, column = self.window(order, most), np.empty(len(near))
@@ -152,7 +152,7 @@ class ShardedCalibration(Calibration):
             below[rows] = self._counts(near, moved, np.ascontiguousarray(scores[rows]))
         return self.facts.promise.p_values(below, self.n_ranked)
 
-    def _counts(self, near: Near, moved: Moved, candidates: Floats) -> Ints:
+    def _counts(self, near: ListedRows, moved: Moved, candidates: Floats) -> Ints:
         """Return how many pairs lie below that of each candidate score of each query."""
         panel, ranks = near.panel(), np.empty(candidates.shape, np.int64)
         over_chunks(

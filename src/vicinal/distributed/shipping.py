@@ -38,7 +38,7 @@ class Shipped(ABC):
     checksum: str
 
     @abstractmethod
-    def opened(self) -> SetPredictor | IntervalPredictor:
+    def open_here(self) -> SetPredictor | IntervalPredictor:
         """Return the predictor on this node."""
 
 
@@ -49,7 +49,7 @@ class ShippedHandles(Shipped):
     checksum: str
     predictor: Any  # reference to it in the object store
 
-    def opened(self) -> SetPredictor | IntervalPredictor:
+    def open_here(self) -> SetPredictor | IntervalPredictor:
         """Return the predictor, whose actors are elsewhere."""
         found: SetPredictor | IntervalPredictor = ray.get(self.predictor)
         return found
@@ -66,16 +66,16 @@ class ShippedFile(Shipped):
     imports: tuple[str, ...] = ()  # modules that register its parts
     folder: str = ""  # where they may lie
 
-    def opened(self) -> SetPredictor | IntervalPredictor:
+    def open_here(self) -> SetPredictor | IntervalPredictor:
         """Return the predictor on this node, loaded once for each process."""
         if self.checksum not in _LOADED:
             import_modules(self.imports, self.folder)
             _LOADED.clear()
-            _LOADED[self.checksum] = self._loaded()
+            _LOADED[self.checksum] = self._load()
         found = _LOADED[self.checksum]
         return found if self.coverage is None else found.at(self.coverage)
 
-    def _loaded(self) -> SetPredictor | IntervalPredictor:
+    def _load(self) -> SetPredictor | IntervalPredictor:
         try:
             info, found = open_predictor(self.path)
         except (VicinalError, OSError):
@@ -89,7 +89,7 @@ class ShippedFile(Shipped):
             return open_predictor(path)[1]
 
 
-def shipped(
+def ship(
     artifact: str | Path | SetPredictor | IntervalPredictor,
     coverage: Coverage | None = None,
     imports: Sequence[str] = (),
@@ -110,7 +110,7 @@ def shipped(
         msg = f"artifact must be a predictor or the path of a saved one; got {type(artifact).__name__}."
         raise Incompatible(msg)
     if is_sharded(artifact):
-        return shipped(load(artifact), coverage)
+        return ship(load(artifact), coverage)
     path = Path(artifact).expanduser().absolute()
     info, found = open_predictor(path)
     if coverage is not None:

@@ -21,15 +21,15 @@ from vicinal._util.files import replacing
 from vicinal._util.stored import StoredArrays
 from vicinal._util.text import one_line, strict_json
 from vicinal.calibration.exact import LENGTHS, SUMS
-from vicinal.calibration.plug_in import restored_pairs
-from vicinal.calibration.reference_rows import ReferenceRows
+from vicinal.calibration.plug_in import restore_pairs
+from vicinal.calibration.rows import ReferenceRows
 from vicinal.distributed.shard import Shard
 from vicinal.errors import CorruptArtifact, MissingFile, UnsupportedArtifact, VicinalError
 from vicinal.kernels.exact import Joined
 from vicinal.neighbors import Reference
 from vicinal.persistence.artifact import HEAD, SHARDED, ArtifactInfo, Document
 from vicinal.persistence.artifact import load as load_document
-from vicinal.persistence.container import Column, read, write
+from vicinal.persistence.container import StoredColumn, read, write
 
 SHARD = re.compile(r"shard-[0-9]{5}\.vicinal|\.shard-[0-9]{5}\.vicinal(\.[0-9]+)?\.part")
 """Names of a shard, and of one that was being written."""
@@ -58,7 +58,7 @@ def write_shard(folder: str | Path, shard: Shard, note: ShardNote, apart: str = 
     arrays["empty"] = np.array([note.empty])
     if shard.joined is not None:
         arrays |= {name: getattr(shard.joined, name) for name in (*LENGTHS, *SUMS, "near_count", "alone")}
-    columns = {name: Column(array, array.dtype) for name, array in arrays.items()}
+    columns = {name: StoredColumn(array, array.dtype) for name, array in arrays.items()}
     with replacing(shard_path(folder, note.number), apart) as file:
         write(file, json.dumps({"kind": "shard", **note.__dict__}), columns)
 
@@ -82,10 +82,10 @@ def read_shard(path: str | Path) -> tuple[Shard, ShardNote]:
 
 def _restored(kept: StoredArrays, note: ShardNote) -> Shard:
     n = len(kept.floats("scores"))
-    reference = ReferenceRows.restored(kept) if n else _nobody(kept)
+    reference = ReferenceRows.restore(kept) if n else _nobody(kept)
     ranks, values = kept.arrays["ranks"], kept.arrays["values"]
     if len(ranks):
-        ranks, values, _ = restored_pairs(kept)
+        ranks, values, _ = restore_pairs(kept)
     own_scores = reference.scores if note.own else np.sort(values)
     shard = Shard(reference, ranks, values, own_scores)
     if not note.joins:

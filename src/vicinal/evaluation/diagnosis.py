@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from vicinal._util.arrays import Floats, Ints, as_array, as_reals, check_finite, check_rows, seed_number
 from vicinal._util.groups import GROUP_ROWS, quantile_numbers
 from vicinal.calibration.levels import rows_needed
-from vicinal.calibration.scored_rows import label_scores, mapped_representations
+from vicinal.calibration.rows import label_scores, neighborhood_representations
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.evaluation.theory import Theory, theories
@@ -135,10 +135,10 @@ def diagnose(
         msg = f"a diagnosis needs at least {LEAST_ROWS} rows; got {len(outputs)}."
         raise TooFewRows(msg, rows=len(outputs), needed=LEAST_ROWS)
     local, plain = predictor.predict(outputs), predictor.without_neighborhood().predict(outputs)  # type: ignore[arg-type]
-    return diagnosed(outputs, targets, predictor, local, plain, inputs, seed)
+    return diagnose_answers(outputs, targets, predictor, local, plain, inputs, seed)
 
 
-def diagnosed(
+def diagnose_answers(
     outputs: ModelOutputs,
     targets: ArrayLike,
     predictor: SetPredictor | IntervalPredictor,
@@ -150,13 +150,13 @@ def diagnosed(
     """Compare answers that are already there."""
     rng = np.random.default_rng(seed_number("seed", seed))
     covered = plain.covered(targets), local.covered(targets)
-    size = bootstrapped(sizes_of(local) - sizes_of(plain), rng)
-    coverage = bootstrapped(covered[1].astype(np.float64) - covered[0], rng)
+    size = bootstrap(sizes_of(local) - sizes_of(plain), rng)
+    coverage = bootstrap(covered[1].astype(np.float64) - covered[0], rng)
     effective = predictor.effective_sizes(outputs)
     thin_below = rows_needed(predictor.coverage)
     thin = float(np.mean(effective < thin_below))
     finite = local.thresholds[np.isfinite(local.thresholds)]
-    tenths = grouped(quantile_numbers(_ordering(outputs, local, predictor), 10), _numbered(10), *covered)
+    tenths = group_coverage(quantile_numbers(_ordering(outputs, local, predictor), 10), _number_names(10), *covered)
     labels = local.numbers(targets) if isinstance(local, PredictionSets) else None
     chosen = np.sort(rng.permutation(len(outputs))[:MOST_PAIRED])
     return Diagnosis(
@@ -165,7 +165,7 @@ def diagnosed(
         size_difference=size,
         coverage_difference=coverage,
         tenths=tenths,
-        classes=None if labels is None else grouped(labels, _class_names(local, labels), *covered),
+        classes=None if labels is None else group_coverage(labels, _class_names(local, labels), *covered),
         effective_sizes=effective,
         thin_below=thin_below,
         thin_share=thin,
@@ -183,7 +183,7 @@ def sizes_of(regions: PredictionSets | PredictionIntervals) -> Floats:
     return (regions.sizes if isinstance(regions, PredictionSets) else regions.lengths).astype(np.float64)
 
 
-def bootstrapped(differences: Floats, rng: np.random.Generator) -> Paired:
+def bootstrap(differences: Floats, rng: np.random.Generator) -> Paired:
     """Return the mean with the middle 95 % of the means of resampled rows."""
     if not np.isfinite(differences).all():
         return Paired(float("nan"), float("nan"), float("nan"))
@@ -193,7 +193,7 @@ def bootstrapped(differences: Floats, rng: np.random.Generator) -> Paired:
     return Paired(float(differences.mean()), float(low), float(high))
 
 
-def grouped(groups: Ints, names: tuple[str, ...], split: np.ndarray, local: np.ndarray) -> Groups:
+def group_coverage(groups: Ints, names: tuple[str, ...], split: np.ndarray, local: np.ndarray) -> Groups:
     """Return both coverages of each group of rows that has any."""
     rows = np.bincount(groups, minlength=len(names))
     shares = (np.bincount(groups, part, minlength=len(names)) / np.maximum(rows, 1) for part in (split, local))
@@ -212,7 +212,7 @@ def _ordering(
     return predictor.score.center(predictor.score.prepare(as_regression(outputs)))
 
 
-def _numbered(count: int) -> tuple[str, ...]:
+def _number_names(count: int) -> tuple[str, ...]:
     return tuple(str(number + 1) for number in range(count))
 
 
@@ -222,7 +222,11 @@ def _class_names(sets: PredictionSets | PredictionIntervals, labels: Ints) -> tu
 
 
 def _mapped(outputs: ModelOutputs, predictor: Predictor) -> ArrayLike | None:
-    return None if outputs.representations is None else mapped_representations(outputs, predictor.representation_map)[:]
+    return (
+        None
+        if outputs.representations is None
+        else neighborhood_representations(outputs, predictor.representation_map)[:]
+    )
 
 
 def _silhouette(rows: ArrayLike | None, labels: Ints | None, chosen: Ints, name: str) -> float | None:
@@ -248,7 +252,7 @@ def _theory(
     some, own = outputs[chosen], labels[chosen]
     scores = label_scores(some, own, predictor.score, predictor.probability_model)  # type: ignore[arg-type]
     radius = float(predictor.localizer.radius) if isinstance(predictor.localizer, Ball) else None
-    rows = mapped_representations(some, predictor.representation_map)[:]
+    rows = neighborhood_representations(some, predictor.representation_map)[:]
     return tuple(theories(rows, own, scores, float(predictor.coverage), radius))
 
 

@@ -112,13 +112,13 @@ def evaluate(
         labels = regions.numbers(targets)
         full = float(np.mean(regions.sizes == regions.members.shape[1]))
         empty = float(np.mean(regions.sizes == 0))
-        by_size = _grouped(covered, _size_groups(regions.sizes))
-        by_class = _grouped(covered, _class_groups(labels, regions.class_names))
-        by_confidence = _grouped(covered, _quantile_groups(regions.confidences, 10, "tenth"))
+        by_size = _group(covered, _size_groups(regions.sizes))
+        by_class = _group(covered, _class_groups(labels, regions.class_names))
+        by_confidence = _group(covered, _quantile_groups(regions.confidences, 10, "tenth"))
     else:
         sizes = regions.lengths
         full, empty = float(np.mean(np.isinf(sizes))), float(np.mean(regions.lower > regions.upper))
-        by_size = _grouped(covered, _quantile_groups(sizes, 5, "fifth"))
+        by_size = _group(covered, _quantile_groups(sizes, 5, "fifth"))
         by_class, by_confidence = (), ()
     return Evaluation(
         rows=len(covered),
@@ -185,13 +185,13 @@ def worst_slab_coverage(
     least = int(np.ceil(share * cut))
     vectors = rng.standard_normal((rows.shape[1], directions))
     vectors /= np.linalg.norm(vectors, axis=0)
-    low, high, best = _sought_slab(_projected(rows, sought, vectors), covered[sought], vectors, least)
-    projected = _projected(rows, measured, best)
+    low, high, best = _sought_slab(_project(rows, sought, vectors), covered[sought], vectors, least)
+    projected = _project(rows, measured, best)
     inside = (projected >= low) & (projected <= high)
     return float(np.mean(covered[measured][inside])) if inside.any() else float("nan")
 
 
-def _projected(rows: Reals, chosen: Ints, vectors: Floats) -> Floats:
+def _project(rows: Reals, chosen: Ints, vectors: Floats) -> Floats:
     """Return the chosen rows along each direction, in float64 but never all rows at once."""
     pieces = np.array_split(chosen, max(1, len(chosen) // 2048))
     return np.concatenate([rows[piece].astype(np.float64) @ vectors for piece in pieces])
@@ -209,7 +209,7 @@ def _sought_slab(projected: Floats, covered: Bools, vectors: Floats, least: int)
     return best[1], best[2], vectors[:, best[3]]
 
 
-def _grouped(covered: Bools, groups: Mapping[str, Bools | Ints]) -> tuple[GroupCoverage, ...]:
+def _group(covered: Bools, groups: Mapping[str, Bools | Ints]) -> tuple[GroupCoverage, ...]:
     found = ((name, covered[rows]) for name, rows in groups.items())
     return tuple(GroupCoverage(name, len(part), float(np.mean(part))) for name, part in found if len(part))
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from vicinal.neighbors.localizers import Exponential, Localizer, Uniform
 from vicinal.outputs import ClassificationOutputs, RegressionOutputs
 from vicinal.probability_models import TemperatureScaling
-from vicinal.probability_models.model import checked_probabilities
+from vicinal.probability_models.model import apply_checked
 from vicinal.scores import RAPS, ClassificationScore, Score
 from vicinal.tuning import Candidate, Grid, Space, tune
 from vicinal.tuning.bench import free_ranks
 
 
 @dataclass(frozen=True)
-class Lists:
+class ChoiceLists:
     """The values to choose from. The paper prints bandwidths and penalties; of k it tells the shares that came out."""
 
     bandwidths: tuple[float, ...] = (10, 50, 100, 500, 1000, 5000)
@@ -42,24 +42,24 @@ class Chooser:
     outputs: ClassificationOutputs | RegressionOutputs
     targets: NDArray[Any]
     coverage: float
-    lists: Lists = field(default_factory=Lists)
+    lists: ChoiceLists = field(default_factory=ChoiceLists)
     probability_model: TemperatureScaling | None = None
 
     def raps(self, wrap: Callable[[RAPS], ClassificationScore] = lambda score: score) -> ClassificationScore:
         """Return RAPS, as is or wrapped, with the penalty of the smallest sets; coverage says its free ranks."""
         assert isinstance(self.outputs, ClassificationOutputs) and self.probability_model is not None  # noqa: S101, PT018
-        free = free_ranks(checked_probabilities(self.outputs, self.probability_model), self.targets, self.coverage)
+        free = free_ranks(apply_checked(self.outputs, self.probability_model), self.targets, self.coverage)
         scores = [wrap(RAPS(penalty, free)) for penalty in self.lists.penalties]
-        best = self._judged(scores, [Uniform(None)])[0].score
+        best = self._judge(scores, [Uniform(None)])[0].score
         assert isinstance(best, ClassificationScore)  # noqa: S101  by construction
         return best
 
     def neighborhoods(self, scores: Sequence[Score], localizers: Sequence[Localizer]) -> list[Localizer]:
         """Return for each score the localizer that makes its smallest answers; everyone is no answer."""
-        judged = [one for one in self._judged(scores, localizers) if not one.everyone]
+        judged = [one for one in self._judge(scores, localizers) if not one.everyone]
         return [next(one.localizer for one in judged if one.score == score) for score in scores]
 
-    def _judged(self, scores: Sequence[Score], localizers: Sequence[Localizer]) -> tuple[Candidate, ...]:
+    def _judge(self, scores: Sequence[Score], localizers: Sequence[Localizer]) -> tuple[Candidate, ...]:
         """Return candidates, ascending in size, each judged on rows that its calibration had not seen."""
         classifies = isinstance(scores[0], ClassificationScore)
         plan = [self.probability_model] if classifies else None

@@ -13,13 +13,13 @@ from vicinal._util.splitting import split_rows
 from vicinal.calibration import Exact, Method, PaperLiteral, Split
 from vicinal.calibration.naive import naive_sets
 from vicinal.evaluation.metrics import evaluate
-from vicinal.experiments.choosing import Chooser, Lists, neighbor_share
-from vicinal.experiments.released import Scored, released_sets
+from vicinal.experiments.choosing import ChoiceLists, Chooser, neighbor_share
+from vicinal.experiments.released import ReleasedScores, released_sets
 from vicinal.neighbors.localizers import Exponential, Localizer
 from vicinal.outputs import ClassificationOutputs
 from vicinal.predictor.calibrate import calibrate
 from vicinal.probability_models import TemperatureScaling
-from vicinal.probability_models.model import checked_probabilities
+from vicinal.probability_models.model import apply_checked
 from vicinal.regions import PredictionSets
 from vicinal.scores import APS, LAC, RAPS, ClassificationScore, NeverEmpty
 from vicinal.scores.uniforms import row_uniforms
@@ -48,7 +48,7 @@ class Cut:
         rows = {part: (outputs[at], labels[at]) for part, at in cut.items()}
         return cls(rows, TemperatureScaling.fit(*rows["scaling"]), coverage)
 
-    def chooser(self, lists: Lists) -> Chooser:
+    def chooser(self, lists: ChoiceLists) -> Chooser:
         """Return what chooses on the tuning rows."""
         return Chooser(*self.rows["tuning"], self.coverage, lists, self.scaling)
 
@@ -69,20 +69,20 @@ class Cut:
     def forced(self, sets: PredictionSets) -> PredictionSets:
         """Return sets with the top label put in after calibrating, as the paper's experiments do."""
         members = sets.members.copy()
-        probabilities = checked_probabilities(self.rows["test"][0], self.scaling)
+        probabilities = apply_checked(self.rows["test"][0], self.scaling)
         members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
         return replace(sets, members=members)
 
-    def scored(self, part: str, score: ClassificationScore) -> Scored:
+    def scored(self, part: str, score: ClassificationScore) -> ReleasedScores:
         """Return rows as the released code sees them: it clips the scores of RAPS at 1."""
         outputs, labels = self.rows[part]
         assert outputs.logits is not None  # noqa: S101  they were given
-        probabilities = checked_probabilities(outputs, self.scaling)
+        probabilities = apply_checked(outputs, self.scaling)
         scores = score.score_all(probabilities, row_uniforms(outputs, score.seed))
-        return Scored(outputs.logits, np.minimum(scores, 1) if isinstance(score, RAPS) else scores, labels)
+        return ReleasedScores(outputs.logits, np.minimum(scores, 1) if isinstance(score, RAPS) else scores, labels)
 
 
-def every_way(cut: Cut, lists: Lists, advance: Callable[[str], None]) -> dict[str, Numbers]:
+def every_way(cut: Cut, lists: ChoiceLists, advance: Callable[[str], None]) -> dict[str, Numbers]:
     """Return what each way of making sets came to, by its title."""
     found: dict[str, Numbers] = {}
     chooser = cut.chooser(lists)
@@ -105,7 +105,7 @@ def every_way(cut: Cut, lists: Lists, advance: Callable[[str], None]) -> dict[st
         found.update(_three_ways(cut, "APS", score, localizer, methods, ", all rows"))
     for name, score in plain.items():
         advance(f"released code, {name}")
-        found[f"Released code, {name}"] = _released(cut, score)
+        found[f"Released code, {name}"] = _run_released(cut, score)
     return found
 
 
@@ -126,11 +126,11 @@ def _three_ways(
             yield f"{FORCED.format(title)}, {way}{ending}", cut.measured(cut.forced(sets), **chosen)
 
 
-def _released(cut: Cut, score: ClassificationScore) -> Numbers:
+def _run_released(cut: Cut, score: ClassificationScore) -> Numbers:
     calibration, held_out, tested = (cut.scored(part, score) for part in ("calibration", "tuning", "test"))
     answer = released_sets(calibration, held_out, tested, cut.coverage)
     test = cut.rows["test"][0]
-    confidences = checked_probabilities(test, cut.scaling).max(axis=1).astype(np.float64)
+    confidences = apply_checked(test, cut.scaling).max(axis=1).astype(np.float64)
     sets = PredictionSets(answer.members, np.zeros(len(test)), confidences, coverage=cut.coverage)
     return cut.measured(sets, score=repr(score), n_neighbors=answer.n_neighbors, width=answer.width)
 

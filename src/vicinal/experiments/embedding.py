@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from vicinal._util.arrays import Floats
 
 
-def embedded(rows: ArrayLike, seed: int = 0) -> Floats:
+def embed(rows: ArrayLike, seed: int = 0) -> Floats:
     """Return rows (n, d) as points (n, 2): t-SNE of at most 50 principal components, perplexity 30.
 
     Examples

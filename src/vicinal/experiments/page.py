@@ -77,14 +77,14 @@ def page(
             parts += [*tables, *set_items.notes(plan.networks, "\n".join(tables))]
         words = [] if item.words is None else item.words(plan, results)
         parts += ["What the numbers show:", "\n".join(words)] if words else []
-        parts += _made(item, results)
+        parts += _make(item, results)
     parts += ["## Not run here", "\n".join(f"- {one}" for one in absent) or "Everything was run."]
     with replacing(path) as file:
         file.write(("\n\n".join(part for part in parts if part) + "\n").encode())
     return [path, *pictures]
 
 
-def _made(item: Item, results: Results) -> list[str]:
+def _make(item: Item, results: Results) -> list[str]:
     """Say of each study of an item: its seeds, data, date and versions."""
     told = []
     for study in item.studies:

@@ -39,7 +39,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedPiece:
     """A finished piece."""
 
     study: str
@@ -58,18 +58,18 @@ class Store:
 
     folder: Path
 
-    def find(self, piece: Piece) -> Done | None:
+    def find(self, piece: Piece) -> FinishedPiece | None:
         """Return a finished piece, made of the same data with the same settings; a damaged file counts as none."""
         path = self._path(piece)
         try:
             stored = json.loads(path.read_bytes())
             if not isinstance(stored, dict) or stored.pop("mark") != mark(piece) or stored["result"] is None:
                 return None
-            return Done(**stored)
+            return FinishedPiece(**stored)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def made(self, piece: Piece, advance: Advance) -> Done:
+    def made(self, piece: Piece, advance: Advance) -> FinishedPiece:
         """Return the finished piece, doing the work where it was not done."""
         found = self.find(piece)
         if found is not None:
@@ -84,7 +84,7 @@ class Store:
         with replacing(self._path(piece)) as file:
             file.write(json.dumps({**content, "mark": mark(piece)}, indent=1, allow_nan=False).encode() + b"\n")
         # As it will be read again: tuples become lists.
-        return Done(**json.loads(json.dumps(content)))
+        return FinishedPiece(**json.loads(json.dumps(content)))
 
     def _path(self, piece: Piece) -> Path:
         return self.folder / piece.study / f"{piece.key}-{piece.run}.json"

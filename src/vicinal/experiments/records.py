@@ -16,7 +16,7 @@ from vicinal.errors import InvalidFile, MissingFile
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """A table: where it lies (any of `files`, plain or .gz), how many rows and columns it has, and its target."""
 
     name: str
@@ -35,31 +35,31 @@ MEPS = (
 )
 
 RECORDS = (
-    Record("BlogFeedback", ("blog_feedback_train.csv", "blogData_train.csv"), 52_397, 281, -1),
-    Record("Gas turbine", ("gas_turbine.csv",), 36_733, 12, "NOX", ("CO", "year")),
-    Record("Facebook_1", ("facebook_variant1.csv", "Features_Variant_1.csv"), 40_949, 54, -1),
+    RunRecord("BlogFeedback", ("blog_feedback_train.csv", "blogData_train.csv"), 52_397, 281, -1),
+    RunRecord("Gas turbine", ("gas_turbine.csv",), 36_733, 12, "NOX", ("CO", "year")),
+    RunRecord("Facebook_1", ("facebook_variant1.csv", "Features_Variant_1.csv"), 40_949, 54, -1),
     *(
-        Record(f"Facebook_{n}", (f"Features_Variant_{n}.csv",), None, 54, -1, fetch=FACEBOOK.format(n))
+        RunRecord(f"Facebook_{n}", (f"Features_Variant_{n}.csv",), None, 54, -1, fetch=FACEBOOK.format(n))
         for n in range(2, 6)
     ),
     *(
-        Record(
+        RunRecord(
             f"MEPS_{panel}", (f"meps_{panel}_reg.csv",), None, None, "UTILIZATION_reg", ("", "Unnamed: 0"),
             MEPS.format(number, panel),
         )
         for panel, number in ((19, 181), (20, 181), (21, 192))
     ),
-    Record("Concrete", ("concrete.csv",), 1_030, 9, -1),
+    RunRecord("Concrete", ("concrete.csv",), 1_030, 9, -1),
 )  # fmt: skip
 
 
-def find_record(record: Record, folder: Path) -> Path | None:
+def find_record(record: RunRecord, folder: Path) -> Path | None:
     """Return the file of a table in a folder, or None where there is none."""
     places = (folder / f"{file}{ending}" for file in record.files for ending in ("", ".gz"))
     return next((place for place in places if place.is_file()), None)
 
 
-def read_record(record: Record, folder: Path) -> tuple[Floats, Floats]:
+def read_record(record: RunRecord, folder: Path) -> tuple[Floats, Floats]:
     """Return features (n, d) and targets (n,) of a table; whatever is not as published is said."""
     path = find_record(record, folder)
     if path is None:

@@ -11,7 +11,7 @@ from vicinal._util.arrays import Floats
 from vicinal._util.splitting import split_rows
 from vicinal.calibration import Exact, Method, PaperLiteral, Split
 from vicinal.evaluation.metrics import evaluate
-from vicinal.experiments.choosing import Chooser, Lists, neighbor_share
+from vicinal.experiments.choosing import ChoiceLists, Chooser, neighbor_share
 from vicinal.outputs import RegressionOutputs
 from vicinal.predictor.calibrate import calibrate
 from vicinal.scores import AbsoluteResidual
@@ -22,7 +22,7 @@ Numbers = dict[str, Any]
 
 def every_interval(
     data: tuple[RegressionOutputs, Floats], parts: Mapping[str, float | None], coverage: float, reached: float,
-    lists: Lists, seed: int,
+    lists: ChoiceLists, seed: int,
 ) -> dict[str, Numbers]:  # fmt: skip
     """Return what each way of making intervals came to; `reached` is the coverage of the paper's plain intervals."""
     outputs, targets = data

@@ -22,7 +22,7 @@ FEWEST = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ReleasedScores:
     """Rows as the algorithm sees them."""
 
     logits: Reals  # (n, classes)
@@ -44,7 +44,9 @@ class Found:
     members: Bools  # of the test rows
 
 
-def released_sets(calibration: Scored, held_out: Scored, test: Scored, coverage: float) -> Found:
+def released_sets(
+    calibration: ReleasedScores, held_out: ReleasedScores, test: ReleasedScores, coverage: float
+) -> Found:
     """Return sets of the test rows, with k and width of the smallest sets on held-out rows."""
     n = len(calibration.labels)
     counts = sorted({min(FEWEST, n), (min(FEWEST, n) + n) // 2, n})
@@ -52,7 +54,7 @@ def released_sets(calibration: Scored, held_out: Scored, test: Scored, coverage:
     tried = []
     for count in counts:
         near = nearest(distances[id(held_out)], count)
-        width, size, gap = bisected(near, calibration.own, held_out, coverage)
+        width, size, gap = bisect_widths(near, calibration.own, held_out, coverage)
         tried.append((gap >= TOLERANCE, size, count, width))  # the target reached comes before a small size
     *_, count, width = min(tried)
     near = nearest(distances[id(test)], count)
@@ -78,10 +80,10 @@ def nearest(distances: Floats, count: int) -> tuple[Ints, Floats]:
 def thresholds(chosen: Ints, distances: Floats, own: Floats, width: float, coverage: float) -> Floats:
     """Return a threshold for each row: a quantile of its neighbors' scores times their weights."""
     products = own[chosen] * np.exp(-distances / width)
-    return interpolated(products, min(1.0, coverage * (1 + 1 / len(products))))
+    return interpolate(products, min(1.0, coverage * (1 + 1 / len(products))))
 
 
-def interpolated(values: Floats, level: float) -> Floats:
+def interpolate(values: Floats, level: float) -> Floats:
     """Return the quantile of each line (n, k), interpolated at k * level + .4 + .2 * level."""
     count = values.shape[1]
     place = count * level + 0.4 + 0.2 * level
@@ -91,14 +93,16 @@ def interpolated(values: Floats, level: float) -> Floats:
     return (1 - part) * ordered[:, below - 1] + part * ordered[:, min(below, count - 1)]
 
 
-def members(rows: Scored, bounds: Floats) -> Bools:
+def members(rows: ReleasedScores, bounds: Floats) -> Bools:
     """Return the labels whose score is within the bound; the top label is put in where it is not."""
     found = rows.scores <= bounds[:, None]
     found[np.arange(len(found)), rows.logits.argmax(axis=1)] = True
     return found
 
 
-def bisected(near: tuple[Ints, Floats], own: Floats, held_out: Scored, coverage: float) -> tuple[float, float, float]:
+def bisect_widths(
+    near: tuple[Ints, Floats], own: Floats, held_out: ReleasedScores, coverage: float
+) -> tuple[float, float, float]:
     """Return the width at which held-out coverage is within .01 of the target, the mean size there, and the gap."""
     low, high = NARROWEST, WIDEST
     at = np.arange(len(held_out.labels))

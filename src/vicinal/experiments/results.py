@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vicinal.experiments.pieces import Done
+from vicinal.experiments.pieces import FinishedPiece
 
 MATCHED = 0.005
 """Coverages whose means are within this are matched: sizes may be compared."""
@@ -50,12 +50,12 @@ def _short(value: float, digits: int) -> str:
 class Results:
     """All finished pieces, by study and row, in the order of their runs."""
 
-    done: Mapping[str, Mapping[str, Sequence[Done]]] = field(default_factory=dict)
+    done: Mapping[str, Mapping[str, Sequence[FinishedPiece]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pieces: Iterable[Done]) -> Results:
+    def of(cls, pieces: Iterable[FinishedPiece]) -> Results:
         """Sort pieces by study and row."""
-        found: dict[str, dict[str, list[Done]]] = {}
+        found: dict[str, dict[str, list[FinishedPiece]]] = {}
         for piece in sorted(pieces, key=lambda one: one.run):
             found.setdefault(piece.study, {}).setdefault(piece.key, []).append(piece)
         return cls(found)

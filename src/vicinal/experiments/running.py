@@ -12,7 +12,7 @@ from vicinal.errors import InvalidArgument, MissingFile
 from vicinal.experiments import figures, set_items
 from vicinal.experiments.items import ITEMS, Item
 from vicinal.experiments.page import page
-from vicinal.experiments.pieces import Done, Store, today, versions
+from vicinal.experiments.pieces import FinishedPiece, Store, today, versions
 from vicinal.experiments.results import Results
 from vicinal.experiments.sources import Folders
 from vicinal.experiments.specs import Plan
@@ -58,7 +58,7 @@ def reproduce(
             f"example, {plan.networks[-1].file}; --data DIR names another folder."
         )
         raise MissingFile(msg)
-    done: list[Done] = []
+    done: list[FinishedPiece] = []
     for number, piece in enumerate(pieces):
 
         def step(word: str, number: int = number, name: str = piece.name) -> None:

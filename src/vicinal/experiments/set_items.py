@@ -38,20 +38,20 @@ def matrix(plan: Plan, results: Results, what: str) -> list[TextTable]:
     heads = ["", *map(title, networks)]
     found = []
     for score in ("APS", "RAPS"):
-        rows = [[f"paper: {score}", *(_printed(one, score, what) for one in networks)]]
+        rows = [[f"paper: {score}", *(_print(one, score, what) for one in networks)]]
         rows += [
             [name, *(_cell(results, one, way.format(score), what) for one in networks)] for name, way in COLUMNS.items()
         ]
-        rows.append([f"paper: NCP({score})", *(_printed(one, f"NCP({score})", what) for one in networks)])
+        rows.append([f"paper: NCP({score})", *(_print(one, f"NCP({score})", what) for one in networks)])
         found.append(TextTable(f"{WORDS[what]}, {score}. {TARGETS}", heads, rows))
-    rows = [["paper: Naive", *(_printed(one, "Naive", what) for one in networks)]]
+    rows = [["paper: Naive", *(_print(one, "Naive", what) for one in networks)]]
     rows += [
         [name, *(_cell(results, one, way, what) for one in networks)]
         for name, way in {"naive": "Naive", "LAC, Split": "LAC, Split", "tuned, Exact": TUNED}.items()
     ]
     found.append(TextTable(f"{WORDS[what]}, other sets; tuned over {_tuned_runs(plan)} runs. {TARGETS}", heads, rows))
     if others:
-        rows = [[title(one), *(_printed(one, name, what) for name in paper.SETS), NOT_RUN] for one in others]
+        rows = [[title(one), *(_print(one, name, what) for name in paper.SETS), NOT_RUN] for one in others]
         heads = ["", *(f"paper: {name}" for name in paper.SETS), "ours"]
         found.append(TextTable(f"{WORDS[what]}, networks whose outputs could not be had.", heads, rows))
     return found if networks else found[-1:]
@@ -149,7 +149,7 @@ def _papers(network: Network, way: str) -> str:
         names |= {f"{score}, top label forced in, Split": score, f"Released code, {score}": f"NCP({score})"}
     if way not in names:
         return ""
-    return f"{_printed(network, names[way], 'coverage')} / {_printed(network, names[way], 'size')}"
+    return f"{_print(network, names[way], 'coverage')} / {_print(network, names[way], 'size')}"
 
 
 def mean_of(results: Results, network: Network, way: str, what: str) -> Mean | None:
@@ -164,7 +164,7 @@ def _cell(results: Results, network: Network, way: str, what: str) -> str:
     return NOT_RUN if mean is None else mean.text(DIGITS[what])
 
 
-def _printed(network: Network, name: str, what: str) -> str:
+def _print(network: Network, name: str, what: str) -> str:
     """Return what the paper prints of a network; a dash where it has no such row."""
     row = PRINTED[what].get((network.dataset, network.name))
     return "-" if row is None else row[name].text

@@ -67,7 +67,7 @@ def size_words(plan: Plan, results: Results) -> list[str]:
         )
         for score in ("APS", "NeverEmpty(APS)", "RAPS", "NeverEmpty(RAPS)")
     }  # fmt: skip
-    return told + [words + _matched(results, _run(plan, results), *pair) for words, pair in pairs.items()]
+    return told + [words + _match(results, _run(plan, results), *pair) for words, pair in pairs.items()]
 
 
 def _against(results: Results, networks: Sequence[Network], way: str) -> str:
@@ -76,7 +76,7 @@ def _against(results: Results, networks: Sequence[Network], way: str) -> str:
     return f"{way} {size:+.0f} % ({coverage:+.3f})"
 
 
-def _matched(results: Results, networks: Sequence[Network], before: str, after: str) -> str:
+def _match(results: Results, networks: Sequence[Network], before: str, after: str) -> str:
     """Return the change of the size where coverages match, and for how many networks they do."""
     changes = [_change(results, one, before, after) for one in networks]
     fair = [change for change, matched in changes if matched]
@@ -124,7 +124,7 @@ def everyone_words(plan: Plan, results: Results) -> list[str]:
     networks = [one for one in _run(plan, results) if (one.dataset, one.name) in paper.NEIGHBORS_ALL]
     told = [
         f"- k neighbors instead of all rows, {score}, Exact: "
-        + _matched(results, networks, f"{score}, Exact, all rows", f"{score}, Exact")
+        + _match(results, networks, f"{score}, Exact, all rows", f"{score}, Exact")
         for score in ("APS", "NeverEmpty(APS)")
         if networks
     ]

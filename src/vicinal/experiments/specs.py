@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from vicinal.experiments.choosing import Lists
-from vicinal.experiments.records import RECORDS, Record
+from vicinal.experiments.choosing import ChoiceLists
+from vicinal.experiments.records import RECORDS, RunRecord
 
 PARTS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
@@ -102,10 +102,10 @@ NETWORKS = (
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSpec:
     """A regression table, and the cut of the rows that its networks were not trained on."""
 
-    record: Record
+    record: RunRecord
     parts: Mapping[str, float] = field(
         default_factory=lambda: {"calibration": 1 / 3, "tuning": 1 / 3, "test": None}  # type: ignore[dict-item]
     )
@@ -128,8 +128,8 @@ class Plan:
     """Everything that is run, as one value: the paper's, or a small one that tries every step."""
 
     networks: tuple[Network, ...] = NETWORKS
-    tables: tuple[Table, ...] = tuple(Table(record) for record in RECORDS)
-    lists: Lists = field(default_factory=Lists)
+    tables: tuple[TableSpec, ...] = tuple(TableSpec(record) for record in RECORDS)
+    lists: ChoiceLists = field(default_factory=ChoiceLists)
     widths: tuple[float, ...] = (0.3, 1, 2, 3, 5, 10, 20, 50, 100, 500, 1000, 5000)
     drawn: int = 2000  # images in a t-SNE picture
     small: bool = False
@@ -139,6 +139,6 @@ def small_plan() -> Plan:
     """Return a plan over the same items with two runs, few candidates, and whatever rows the files hold."""
     shares = {"calibration": 0.3, "scaling": 0.1, "tuning": 0.3, "test": 0.3}
     networks = tuple(replace(one, rows=None, parts=shares, runs=2, tuned_runs=1) for one in NETWORKS)
-    tables = tuple(Table(record, runs=2) for record in RECORDS)
-    lists = Lists(bandwidths=(10, 100), penalties=(0.01, 0.1), shares=(0.1, 0.3))
+    tables = tuple(TableSpec(record, runs=2) for record in RECORDS)
+    lists = ChoiceLists(bandwidths=(10, 100), penalties=(0.01, 0.1), shares=(0.1, 0.3))
     return Plan(networks, tables, lists, widths=(1, 10, 100), drawn=150, small=True)

@@ -14,13 +14,13 @@ from vicinal.errors import InvalidFile
 from vicinal.experiments import paper
 from vicinal.experiments.classification import Cut, bandwidth_ways, every_way, tuned_way
 from vicinal.experiments.clusters import silhouette
-from vicinal.experiments.embedding import embedded
+from vicinal.experiments.embedding import embed
 from vicinal.experiments.images import cifar_images
 from vicinal.experiments.pieces import Advance, Piece
 from vicinal.experiments.regression import every_interval
 from vicinal.experiments.runtime import prediction_seconds
 from vicinal.experiments.sources import Folders, digest, read_outputs, read_runs
-from vicinal.experiments.specs import Network, Plan, Table
+from vicinal.experiments.specs import Network, Plan, TableSpec
 from vicinal.outputs import ClassificationOutputs
 
 BANDWIDTH_RUNS = 5
@@ -125,7 +125,7 @@ def _intervals(lab: Lab) -> Iterator[Piece]:
             yield Piece("intervals", table.key, run, lab.marks(path), settings, work)
 
 
-def _interval(lab: Lab, table: Table, path: Path, run: int, advance: Advance) -> Any:
+def _interval(lab: Lab, table: TableSpec, path: Path, run: int, advance: Advance) -> Any:
     advance("intervals")
     reached = paper.interval(table.record.name)["CP coverage"].mean
     data = read_runs(path, run + 1)[run]
@@ -182,7 +182,7 @@ def _drawings(lab: Lab) -> Iterator[Piece]:
                 rows = {"raw pixels": images.reshape(len(images), -1), "representation": outputs.representations}
                 for name, table in rows.items():
                     advance(f"t-SNE of {name}")
-                    found[name] = embedded(table[: len(images)]).round(3).tolist()
+                    found[name] = embed(table[: len(images)]).round(3).tolist()
                 return found
 
             marks = lab.marks(path, *image_files(folder))

@@ -31,15 +31,15 @@ COMPILED = njit is not None
 
 def kernel(function: Kernel) -> Kernel:
     """Compile a loop with strict IEEE arithmetic, so that the same row gives the same bits everywhere."""
-    return _compiled(function, fastmath=False)
+    return _compile(function, fastmath=False)
 
 
 def reassociating_kernel(function: Kernel) -> Kernel:
     """Compile a loop whose sums may be reordered: only where the outcome does not hang on the last bits."""
-    return _compiled(function, fastmath={"reassoc", "nsz"})
+    return _compile(function, fastmath={"reassoc", "nsz"})
 
 
-def _compiled(function: Kernel, *, fastmath: bool | set[str]) -> Kernel:
+def _compile(function: Kernel, *, fastmath: bool | set[str]) -> Kernel:
     if njit is None:
         return _absent
     try:

@@ -62,7 +62,7 @@ def first_improper(rows, tolerance, start, stop):
 
 
 @kernel
-def mixed(word):
+def mix_bits(word):
     """Return a 64-bit word whose every bit depends on every bit of `word` (the splitmix64 finalizer)."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -75,7 +75,7 @@ def hash_keys(seed, out):
     state = seed
     for j in range(out.shape[0]):
         state += np.uint64(0x9E3779B97F4A7C15)
-        out[j] = mixed(state)
+        out[j] = mix_bits(state)
 
 
 @kernel
@@ -89,7 +89,7 @@ def hash_rows(bits, keys, start, stop, out):
         word = keys[0]
         for j in range(row.shape[0]):
             word += np.uint64(row[j]) * keys[j + 1]
-        out[i] = np.float64(mixed(word) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+        out[i] = np.float64(mix_bits(word) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @kernel
@@ -135,7 +135,7 @@ def top_labels(rows, maxima, start, stop, out):
 
 
 @kernel
-def walked_score(mass, probability, uniform, rank, penalty, free):
+def score_along(mass, probability, uniform, rank, penalty, free):
     """Return the score of the label at `rank` (from 1): mass before it + U * its probability + rank penalty."""
     return mass + uniform * probability + penalty * max(0, rank - free)
 
@@ -153,7 +153,7 @@ def walk_to(row, label, uniform, penalty, free, scratch):
     mass = 0.0
     for j in range(before - 1, -1, -1):
         mass += ahead[j]
-    return walked_score(mass, np.float64(own), uniform, before + 1, penalty, free)
+    return score_along(mass, np.float64(own), uniform, before + 1, penalty, free)
 
 
 @kernel
@@ -173,7 +173,7 @@ def walk_all(rows, uniforms, penalty, free, start, stop, out):
         mass = 0.0
         for rank in range(order.shape[0]):
             value = np.float64(row[order[rank]])
-            out[i, order[rank]] = walked_score(mass, value, uniforms[i], rank + 1, penalty, free)
+            out[i, order[rank]] = score_along(mass, value, uniforms[i], rank + 1, penalty, free)
             mass += value
 
 
@@ -236,13 +236,13 @@ def walk_members(rows, uniforms, thresholds, penalty, free, start, stop, out):
         mass, rank = 0.0, 0
         high, low = np.inf, FIRST_BAND
         # The least the next label can score decides whether another band is worth collecting.
-        while high >= 0.0 and walked_score(mass, 0.0, 0.0, rank + 1, penalty, free) <= threshold:
+        while high >= 0.0 and score_along(mass, 0.0, 0.0, rank + 1, penalty, free) <= threshold:
             count = collect_band(row, low, high, flags, values, who)
             sorted_band(values, who, count, order)
             reached = 0
             while reached < count:
                 value = values[order[reached]]
-                if walked_score(mass, value, uniform, rank + 1, penalty, free) > threshold:
+                if score_along(mass, value, uniform, rank + 1, penalty, free) > threshold:
                     break
                 member[who[order[reached]]] = True
                 mass += value

@@ -28,7 +28,7 @@ def vote_gain(share, smoothing, classes):
 
 
 @kernel
-def averaged(panel, rule, own, values, start, stop, out):
+def average_values(panel, rule, own, values, start, stop, out):
     """Write the weighted mean of the neighbors' values; `own[q]` is a row never its own neighbor, or -1."""
     n = panel.n
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
@@ -44,7 +44,7 @@ def averaged(panel, rule, own, values, start, stop, out):
 
 
 @kernel
-def voted(panel, rule, own, labels, start, stop, out):
+def count_votes(panel, rule, own, labels, start, stop, out):
     """Write the weighted share of the neighbors with each label: (queries, classes)."""
     n = panel.n
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)

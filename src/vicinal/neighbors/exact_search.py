@@ -9,8 +9,9 @@ from vicinal._util.arrays import Reals, positive
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.progress import steps
 from vicinal._util.register import register
+from vicinal._util.work import plan_blocks
 from vicinal.errors import InvalidArgument, Option
-from vicinal.neighbors.blocks import NumpyBlock, plan_blocks
+from vicinal.neighbors.numba_engine import NumpyBlock
 from vicinal.neighbors.products import QUERY_TILE, TILE
 from vicinal.neighbors.reference import Reference
 from vicinal.neighbors.search import ExactNeighborSearch
@@ -42,9 +43,9 @@ class ExactSearch(ExactNeighborSearch):
         """Yield blocks of consecutive queries against all rows."""
         item = reference.rows.dtype.itemsize
         # A query takes its products, and itself as it comes and as it is compared.
-        query_bytes = ((len(reference.rows) if reference.multiplied else 0) + 3 * reference.width) * item
+        query_bytes = ((len(reference.rows) if reference.multiplied else 0) + 3 * reference.rows.shape[1]) * item
         threads, most = plan_blocks(
-            reference,
+            (reference.n, reference.rows.shape[1]),
             reference.n,
             query_bytes,
             least_queries=QUERY_TILE,
@@ -54,11 +55,16 @@ class ExactSearch(ExactNeighborSearch):
         fitting = min(most, int(self.megabytes * 2**20 / (item * max(1, len(reference.rows)))))
         block = max(QUERY_TILE, fitting // TILE * TILE)
         products: Reals | None = None
-        for first in steps(range(0, len(queries), block), progress):
-            panel = reference.panel(queries[first : first + block], products)
+        starts = range(0, len(queries), block)
+        for first in starts if progress is None else steps(starts, progress):
+            panel = reference.panel(queries[first : first + block], products, threads)
             products = panel.dots if products is None else products  # the first block is the largest
             yield NumpyBlock(first, panel, threads)
 
     def arithmetic(self, reference: Reference) -> str:
         """Return what this machine makes of distances."""
         return reference.arithmetic
+
+
+EXACT_SEARCH = ExactSearch()
+"""The search where none is said."""

@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Floats, Ints, Reals, check_finite, is_number, seed_number
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.memory import rows_within
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks, rows_within
 from vicinal.errors import CorruptArtifact, Incompatible, InvalidArgument, Option
 from vicinal.kernels.ranks import nearest_columns
-from vicinal.neighbors.blocks import NumpyBlock, listed_blocks
 from vicinal.neighbors.exact_search import ExactSearch
 from vicinal.neighbors.indexes.index import Index, Layout, faiss
 from vicinal.neighbors.indexes.ivf import IVF
+from vicinal.neighbors.numba_engine import NumpyBlock, listed_blocks
 from vicinal.neighbors.products import QUERY_TILE
 from vicinal.neighbors.reference import Reference
 from vicinal.neighbors.search import NeighborSearch
@@ -124,12 +123,12 @@ class FaissSearch(NeighborSearch):
                 known[key] = _built(self, reference, n_neighbors, progress)
             return known[key]
 
-    def resolved(self, reference: Reference, n_neighbors: int) -> FaissSearch:
+    def resolve(self, reference: Reference, n_neighbors: int) -> FaissSearch:
         """Return the search with all numbers said that were chosen."""
         if not reference.width:
             return self
         found = self.laid_out(reference, n_neighbors)
-        return replace(self, index=self.index.resolved(found.layout, found.effort), recall=None)
+        return replace(self, index=self.index.resolve(found.layout, found.effort), recall=None)
 
     def index_arrays(self, reference: Reference, n_neighbors: int) -> Mapping[str, NDArray[Any]]:
         """Return the arrays that the index is made from again, and how much it looks at."""
@@ -145,8 +144,8 @@ class FaissSearch(NeighborSearch):
         if n_neighbors == 0:
             msg = "a saved index works for one value of n_neighbors only."
             raise CorruptArtifact(msg)
-        units = Units.restored(arrays, reference.width)
-        layout = self.index.restored(units.of(reference.rows[: reference.n]), arrays)
+        units = Units.restore(arrays, reference.width)
+        layout = self.index.restore(units.of(reference.rows[: reference.n]), arrays)
         effort = int(arrays.counts("index.effort", 1, most=2**62)[0])
         with LOCK:
             LAID.setdefault(reference, {})[self, n_neighbors] = Laid.of(layout, effort, units)
@@ -185,7 +184,7 @@ class Units:
         return {} if self.shift is None else {"index.shift": self.shift, "index.scale": np.array([self.scale])}
 
     @classmethod
-    def restored(cls, kept: StoredArrays, width: int) -> Units:
+    def restore(cls, kept: StoredArrays, width: int) -> Units:
         """Return the units that arrays were kept of."""
         if "index.shift" not in kept.arrays:
             return cls(None, 1.0)

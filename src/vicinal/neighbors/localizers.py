@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -47,26 +47,23 @@ class Localizer(ABC):
 
     def rule(self, others: int) -> Rule:
         """Return the rule in numbers for points with `others` candidates each."""
-        count, radius2 = self.reach(others)
-        # Kernels take one type of formula; where they read none, any will do.
-        formula = compile_formula(self.log_weight(np) if self.shape == FORMULA else no_formula)
-        return Rule(count, radius2, self.shape, float(self.bandwidth), 0.0, formula)
+        return BoundLocalizer(self, others).rule
 
     def bind(self, others: int, own_weight: float = 0.0) -> BoundLocalizer:
         """Return the localizer for points with `others` candidates each; refuse more neighbors than there are."""
-        count, _ = self.reach(others)
-        if count > others:
+        bound = BoundLocalizer(self, others, own_weight)
+        if bound.count > others:
+            count = bound.count
             msg = (
                 f"n_neighbors={count} asks for more neighbors than the {others} other rows there are. "
                 "Use fewer, or n_neighbors=None for everyone."
             )
             raise TooFewRows(msg, rows=others, needed=count)
-        return BoundLocalizer(self, others, own_weight)
+        return bound
 
     def needs_distances(self) -> bool:
         """Return whether distances matter: not where everyone counts alike."""
-        count, radius2 = self.reach(1)
-        return count > 0 or radius2 >= 0 or self.shape != EQUAL
+        return self.shape != EQUAL or self.reach(1) != (0, NO_BALL)
 
 
 @dataclass(frozen=True)
@@ -76,27 +73,32 @@ class BoundLocalizer:
     localizer: Localizer
     others: int
     own_weight: float = 0.0  # 1 in the paper to the letter, else 0
+    count: int = field(init=False, compare=False, repr=False)  # neighbors wanted; 0 is everyone, or those in a ball
+    radius2: float = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        count, radius2 = self.localizer.reach(self.others)
+        object.__setattr__(self, "count", count)
+        object.__setattr__(self, "radius2", radius2)
 
     @cached_property
     def rule(self) -> Rule:
         """The rule in numbers, for kernels."""
-        return self.localizer.rule(self.others)._replace(own_weight=self.own_weight)
+        near = self.localizer
+        # Kernels take one type of formula; where they read none, any will do.
+        formula = compile_formula(near.log_weight(np) if near.shape == FORMULA else no_formula)
+        return Rule(self.count, self.radius2, near.shape, float(near.bandwidth), self.own_weight, formula)
 
     def rule_in(self, xp: Any) -> Rule:
         """Return the rule for another array library, with the formula of the weight in it."""
-        count, radius2 = self.localizer.reach(self.others)
-        numbers = self.localizer.shape, float(self.localizer.bandwidth), self.own_weight
-        return Rule(count, radius2, *numbers, self.localizer.log_weight(xp))
-
-    @property
-    def count(self) -> int:
-        """How many neighbors are wanted; 0 is everyone, or those within a ball."""
-        return self.localizer.reach(self.others)[0]
+        near = self.localizer
+        formula = near.log_weight(xp)
+        return Rule(self.count, self.radius2, near.shape, float(near.bandwidth), self.own_weight, formula)
 
     @property
     def has_ball(self) -> bool:
         """Whether neighbors are those within a radius."""
-        return self.localizer.reach(self.others)[1] >= 0
+        return self.radius2 >= 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out the rule, which may hold a compiled formula."""

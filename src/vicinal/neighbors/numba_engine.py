@@ -3,29 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from vicinal._util.arrays import Bools, Floats, Ints
+from vicinal._util.arrays import Bools, Floats, Ints, Reals
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.progress import steps
+from vicinal._util.work import over_chunks, plan_blocks
 from vicinal.kernels import exact, ranks
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.exact import Joined
 from vicinal.kernels.lists import Lists, nearest_lists
 from vicinal.kernels.ranks import Plugged
-from vicinal.neighbors.blocks import NumpyBlock
 from vicinal.neighbors.engine import ENGINES, Engine
 from vicinal.neighbors.localizers import BoundLocalizer
-from vicinal.neighbors.reference import nearest_first
+from vicinal.neighbors.reference import Reference, nearest_first
 
 BUFFERED = 2**21
 """Entries of unfinished lists that a thread holds at a time."""
 
 
+@dataclass(frozen=True, eq=False)
+class NumpyBlock:
+    """Consecutive queries with their distances, as the numba engine reads them."""
+
+    first: int  # number of the first query
+    panel: Panel
+    threads: int  # that may work on it
+
+
+def listed_blocks(
+    reference: Reference,
+    queries: Readable,
+    candidates: Callable[[Reals], Ints],
+    columns: int,
+    *,
+    megabytes: float = 64.0,
+    progress: str | None = None,
+) -> Iterator[NumpyBlock]:
+    """Yield blocks of queries with the rows that `candidates(queries)` lists for each, (q, columns).
+
+    Rows ascend; the number of rows stands where there are no more. Their distances are taken here.
+    """
+    query_bytes = 40 * columns + 16 * reference.width
+    threads, most = plan_blocks((reference.n, reference.width), columns, query_bytes, advice="or fewer neighbors")
+    block = max(1, min(most, int(megabytes * 2**20 / query_bytes)))
+    for first in steps(range(0, len(queries), block), progress):
+        some = np.ascontiguousarray(queries[first : first + block], dtype=reference.rows.dtype)
+        yield NumpyBlock(first, reference.shortlist(some, candidates(some)), threads)
+
+
 def over_blocks(blocks: Iterable[NumpyBlock], work: Callable[[Panel, int, int, int], object]) -> None:
     """Call `work(panel, first, start, stop)` for every range of queries of every block, on threads."""
     for block in blocks:
-        block.work_through(partial(work, block.panel, block.first))
+        panel = block.panel
+        columns = panel.n if len(panel.listed) == 0 else panel.listed.shape[1]
+        over_chunks(partial(work, panel, block.first), len(panel.queries), columns, block.threads)
 
 
 class NumbaEngine(Engine):

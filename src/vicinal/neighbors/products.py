@@ -34,11 +34,12 @@ ADDED = 2**18
 
 def products(rows: Reals, others: Reals, out: Reals | None = None) -> Reals:
     """Return rows @ others.T, (n, others), both padded to whole tiles and of a width and type that can be stable."""
-    width, dtype = rows.shape[1], rows.dtype
-    return _multiplied(rows, others, first_columns(width, dtype.str) or width, out)
+    width = rows.shape[1]
+    first = first_columns(width, rows.dtype.str) or width
+    return np.matmul(rows, others.T, out=out) if first == width else _multiply(rows, others, first, out)
 
 
-def _multiplied(rows: Reals, others: Reals, first: int, out: Reals | None = None) -> Reals:
+def _multiply(rows: Reals, others: Reals, first: int, out: Reals | None = None) -> Reals:
     """Return rows @ others.T: the first columns at once, then the others added."""
     if first == rows.shape[1]:
         return np.matmul(rows, others.T, out=out)
@@ -67,19 +68,19 @@ def _stable(width: int, dtype: str, first: int) -> bool:
     """Probe one way to multiply: at any place, in any company, transposed, and on any number of threads."""
     rng = np.random.default_rng(width)
     many = rng.standard_normal((9 * TILE, width)).astype(dtype)
-    whole = _multiplied(many, many.copy(), first)
+    whole = _multiply(many, many.copy(), first)
     for threads in THREADS:
         with _on_threads(threads):
-            if not np.array_equal(_multiplied(many, many.copy(), first), whole):
+            if not np.array_equal(_multiply(many, many.copy(), first), whole):
                 return False
     for n_queries, begin in ((1, 0), (1, 5), (2, 2), (3, 1), (7, 0), (10, 8)):
         queries = slice(begin * QUERY_TILE, (begin + n_queries) * QUERY_TILE)
         for start, stop in ((0, 9), (3, 4), (2, 5), (0, 1)):
             columns = slice(start * TILE, stop * TILE)
-            if not np.array_equal(_multiplied(many[queries], many[columns].copy(), first), whole[queries, columns]):
+            if not np.array_equal(_multiply(many[queries], many[columns].copy(), first), whole[queries, columns]):
                 return False
     shifted = np.roll(many, 7, axis=0)
-    moved = _multiplied(shifted[: 2 * QUERY_TILE].copy(), many, first)[7:]
+    moved = _multiply(shifted[: 2 * QUERY_TILE].copy(), many, first)[7:]
     return bool(np.array_equal(moved, whole[: 2 * QUERY_TILE - 7]) and np.array_equal(whole, whole.T))
 
 
@@ -102,7 +103,7 @@ def row_products(rows: Floats, columns: Floats) -> Floats:
         return np.asarray(np.einsum("ij,kj->ik", rows, columns, optimize=False))
     padded = zero_tiles(len(columns), width, np.dtype("<f8"), TILE)
     padded[: len(columns)] = columns
-    found = np.asarray(products(padded_queries(rows, padded.dtype), padded), np.float64)
+    found = np.asarray(products(pad_queries(rows, padded.dtype), padded), np.float64)
     return found[: len(rows), : len(columns)]
 
 
@@ -111,9 +112,9 @@ def zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int)
     return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)
 
 
-def padded_queries(rows: Reals, dtype: np.dtype[np.floating], tile: int = QUERY_TILE) -> Reals:
+def pad_queries(rows: Reals, dtype: np.dtype[np.floating], tile: int = QUERY_TILE) -> Reals:
     """Return a copy of the rows with zero rows added to a whole number of tiles."""
-    out = zero_tiles(len(rows), rows.shape[1], dtype, tile)
+    out = np.zeros((max(1, -(-len(rows) // tile)) * tile, rows.shape[1]), dtype)
     with np.errstate(over="ignore"):  # too long a row is said when it is measured
         out[: len(rows)] = rows
     return out

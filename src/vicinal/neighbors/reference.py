@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Floats, Ints, Reals, check_finite
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.memory import rows_within
 from vicinal._util.register import register
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks, rows_within
 from vicinal.errors import CorruptArtifact, InvalidValue
 from vicinal.kernels._jit import COMPILED, compile_formula
 from vicinal.kernels.distances import Panel, squared_norms
 from vicinal.kernels.ranks import listed_neighbors
 from vicinal.kernels.weights import EXPONENTIAL, Rule, no_formula
-from vicinal.neighbors.products import QUERY_TILE, TILE, padded_queries, products, stable_products, zero_tiles
+from vicinal.neighbors.products import QUERY_TILE, TILE, first_columns, pad_queries, products, zero_tiles
 
 FEW, FEW_TILE = 16, 4
 """Queries up to the first are padded to the second, where the bits are the same: a service is asked row by row."""
@@ -38,6 +37,9 @@ WORTHWHILE = 2**18
 
 ALL: Ints = np.empty((0, 0), np.int64)
 """No lists: a query is compared with all rows."""
+
+LONGEST = {kind().itemsize: float(np.finfo(kind).max) / 8.0 for kind in (np.float32, np.float64)}
+"""The largest squared length of rows between which no distance overflows, by bytes of their type."""
 
 DIRECT_WIDTH = 24
 """Representations up to this wide are compared directly: a product would not be faster."""
@@ -68,7 +70,7 @@ class Reference:
             some = order[start : start + step]
             padded[start : start + len(some)] = representations[some]
         found = cls(padded, len(order), multiplied)
-        found.norms  # noqa: B018  refuses rows that are too long
+        found.__dict__["norms"] = _norms(padded)  # now: it refuses rows that are too long
         return found
 
     def stored_fields(self) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class Reference:
         if not (n > 0 and rows.ndim == 2 and rows.shape[1] > 0):  # noqa: PLR2004
             msg = "it must have at least one row with a column."
             raise CorruptArtifact(msg)
-        return cls.restored(rows, n, bits)
+        return cls.restore(rows, n, bits)
 
     @property
     def bits(self) -> int:
@@ -89,7 +91,7 @@ class Reference:
         return 8 * self.rows.dtype.itemsize
 
     @classmethod
-    def restored(cls, rows: Reals, n: int, bits: int) -> Reference:
+    def restore(cls, rows: Reals, n: int, bits: int) -> Reference:
         """Take n padded rows as they lie, where they are compared in the type they have; otherwise a copy.
 
         Rows may be stored in fewer than the `bits` they were compared in, which then still count: rounding the rows
@@ -121,21 +123,25 @@ class Reference:
         """Number of columns."""
         return int(self.rows.shape[1])
 
-    def panel(self, queries: Reals, buffer: Reals | None = None) -> Panel:
+    def panel(self, queries: Reals, buffer: Reals | None = None, threads: int | None = None) -> Panel:
         """Return one block of queries, (q, d), against all rows; products are written to a `buffer` that fits."""
         dtype = self.rows.dtype
         if not self.multiplied:
             rows = np.ascontiguousarray(queries, dtype=dtype)
             return Panel(np.empty((0, 0), dtype), rows, _norms(rows), self.rows, self.norms, self.n, ALL)
         if len(queries) <= FEW and self.few_agree:
-            rows = padded_queries(queries, dtype, FEW_TILE)
+            rows = pad_queries(queries, dtype, FEW_TILE)
             return Panel(
                 self._few_products(rows), rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n, ALL
             )
-        rows = padded_queries(queries, dtype)
+        rows, norms = pad_queries(queries, dtype), np.empty(len(queries))
+        work = len(norms), rows.shape[1], threads
+        over_chunks(lambda start, stop: squared_norms(rows[start:stop], norms[start:stop]), *work)
+        if len(norms) and not norms.max() <= LONGEST[dtype.itemsize]:
+            raise too_long(dtype, float(norms.max()), LONGEST[dtype.itemsize])
         fits = buffer is not None and len(buffer) >= len(rows) and buffer.shape[1] == len(self.rows)
         dots = products(rows, self.rows, buffer[: len(rows)] if fits and buffer is not None else None)
-        return Panel(dots, rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n, ALL)
+        return Panel(dots, rows[: len(queries)], norms, self.rows, self.norms, self.n, ALL)
 
     @cached_property
     def few_agree(self) -> bool:
@@ -179,7 +185,7 @@ def nearest_first(panel: Panel, rule: Rule) -> Iterator[tuple[Ints, Floats, Floa
 def arithmetic_for(dtype: np.dtype[np.floating], width: int) -> tuple[np.dtype[np.floating], bool]:
     """Return in which type rows of a given one are compared on this machine, and whether by products."""
     dtypes = ["<f8"] if dtype == np.float64 else ["<f4", "<f8"]
-    stable = [dtype for dtype in dtypes if width > DIRECT_WIDTH and stable_products(width, dtype)]
+    stable = [dtype for dtype in dtypes if width > DIRECT_WIDTH and first_columns(width, dtype) is not None]
     return np.dtype((stable or dtypes)[0]), bool(stable)
 
 
@@ -197,11 +203,6 @@ def _arithmetic(width: int, dtype: str, multiplied: bool) -> str:  # noqa: FBT00
     return digest.hexdigest()[:16]
 
 
-def longest(dtype: np.dtype[np.floating]) -> float:
-    """Return the largest squared length of rows of a type between which no distance overflows."""
-    return float(np.finfo(dtype).max) / 8.0
-
-
 def too_long(dtype: object, length: float, most: float) -> InvalidValue:
     """Say that representations are too long for distances between them."""
     return InvalidValue(
@@ -214,7 +215,6 @@ def _norms(rows: Reals) -> Floats:
     """Return the squared norms; refuse rows so long that a distance would overflow."""
     out = np.empty(len(rows))
     over_chunks(lambda start, stop: squared_norms(rows[start:stop], out[start:stop]), len(rows), rows.shape[1])
-    most = longest(rows.dtype)
-    if len(out) and not out.max() <= most:
-        raise too_long(rows.dtype, float(out.max()), most)
+    if len(out) and not out.max() <= LONGEST[rows.dtype.itemsize]:
+        raise too_long(rows.dtype, float(out.max()), LONGEST[rows.dtype.itemsize])
     return out

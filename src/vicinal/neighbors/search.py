@@ -30,14 +30,14 @@ class NeighborSearch(ABC):
         """Yield blocks of consecutive queries, (q, d), with rows that hold the `n_neighbors` nearest and their ties.
 
         0 neighbors asks for all rows; a search that cannot list them refuses. For blocks of your own rows, see
-        `vicinal.neighbors.blocks.listed_blocks`.
+        `vicinal.neighbors.numba_engine.listed_blocks`.
         """
 
     @abstractmethod
     def arithmetic(self, reference: Reference) -> str:
         """Return words that are the same where distances have the same bits: what is stored of them holds there."""
 
-    def resolved(self, reference: Reference, n_neighbors: int) -> NeighborSearch:
+    def resolve(self, reference: Reference, n_neighbors: int) -> NeighborSearch:
         """Return the search with all numbers given that it chose for these rows."""
         del reference, n_neighbors
         return self

@@ -6,8 +6,9 @@ old code refuses by name needs none. The procedure:
 
 1. Raise `FORMAT`, and change `write_header` and `_document`.
 2. Keep the old `_document` under its number in `READERS`; it must go on returning today's `Document`.
-3. With the *old* code, write the files of `tests/formats/<old number>/` anew only if there are none: they are never
-   rewritten. With the new code, run `python tests/formats/write.py`, which adds `tests/formats/<new number>/`.
+3. With the *old* code, write the files of `tests/doors/files/formats/<old number>/` anew only if there are none: they
+   are never rewritten. With the new code, run `python tests/doors/files/formats/write.py`, which adds a folder for the
+   new number.
 4. Say in CHANGELOG.md which versions can read the new format.
 
 The container (length, checksum, safetensors) is older than any format and does not change with it.
@@ -33,9 +34,9 @@ from vicinal._version import __version__
 from vicinal.calibration import Guarantee
 from vicinal.errors import CorruptArtifact, MissingExtra, UnsupportedArtifact, VicinalError
 from vicinal.outputs import RowIds
-from vicinal.persistence.container import Column, read, write
+from vicinal.persistence.container import StoredColumn, read, write
 from vicinal.persistence.parts import Writer, fits, read_parts
-from vicinal.persistence.row_ids import packed_ids, unpacked_ids
+from vicinal.persistence.row_ids import pack_ids, unpack_ids
 from vicinal.persistence.tuning_reports import read_tuning, write_tuning
 from vicinal.tuning import TuningReport
 
@@ -105,13 +106,13 @@ class ArtifactInfo:
         what |= {kind: f"{what[plain]}, rows in shards" for kind, plain in SHARDED.items()}
         stored = "" if self.precision is None else f", representations in {self.precision}"
         lines = {
-            "file": f"{self.path} ({said_size(self.length)}{stored})",
+            "file": f"{self.path} ({format_size(self.length)}{stored})",
             "holds": f"{what[self.kind]}, coverage {self.coverage}",
             "saved": f"{self.created} by vicinal {self.library}, format {self.format}",
             "promise": self.guarantee,
             **self.parts,
             "rows": "" if self.rows is None else str(self.rows),
-            "classes": "" if self.n_classes is None else f"{self.n_classes}{_named(self.class_names)}",
+            "classes": "" if self.n_classes is None else f"{self.n_classes}{_name(self.class_names)}",
             "data": self.data,
             "model": self.model or "",
             "checksum": self.checksum,
@@ -151,7 +152,7 @@ def write_header(document: Document, writer: Writer) -> dict[str, Any]:
     roles = {role: None if part is None else writer.part(part) for role, part in document.parts.items()}
     arrays = {name: writer.array(array, f"calibration.{name}") for name, array in document.arrays.arrays.items()}
     tuning = None if document.tuning is None else write_tuning(writer, document.tuning)
-    ids = {} if document.row_ids is None else packed_ids(document.row_ids)
+    ids = {} if document.row_ids is None else pack_ids(document.row_ids)
     return {
         "format": FORMAT,
         "kind": document.kind,
@@ -231,7 +232,7 @@ def _document(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Doc
         tuning=None if header["tuning"] is None else read_tuning(header["tuning"], parts, arrays),
         coverage=header["coverage"],
         seen=None if header["seen"] is None else StoredArrays(arrays).floats(header["seen"]),
-        row_ids=None if header["row_ids"] is None else unpacked_ids(_named_arrays(header["row_ids"], arrays)),
+        row_ids=None if header["row_ids"] is None else unpack_ids(_named_arrays(header["row_ids"], arrays)),
         guarantee=None if header["guarantee"] is None else _guarantee(header["guarantee"]),
         class_names=None if header["class_names"] is None else tuple(header["class_names"]),
         **{name: header[name] for name in ("n_classes", "remark", "arithmetic", "data", "model")},
@@ -274,7 +275,7 @@ def _guarantee(said: dict[str, Any]) -> Guarantee:
     return found
 
 
-def _layout(column: Column) -> str:
+def _layout(column: StoredColumn) -> str:
     return f"{column.dtype} {column.array.shape}"
 
 
@@ -306,11 +307,11 @@ def _info(
     )
 
 
-def _named(names: tuple[str, ...] | None, shown: int = 3) -> str:
+def _name(names: tuple[str, ...] | None, shown: int = 3) -> str:
     return "" if names is None else f" ({', '.join(names[:shown])}{', ...' if len(names) > shown else ''})"
 
 
-def said_size(length: float) -> str:
+def format_size(length: float) -> str:
     """Return a number of bytes as a person says it.
 
     Examples

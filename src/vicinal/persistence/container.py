@@ -53,7 +53,7 @@ DTYPES = {"F64": "<f8", "I64": "<i8", "F32": "<f4", "I32": "<i4", "F16": "<f2", 
 
 
 @dataclass(frozen=True)
-class Column:
+class StoredColumn:
     """An array to be written, in its own type or a smaller one."""
 
     array: NDArray[Any]
@@ -91,7 +91,7 @@ class Contents:
     length: int
 
 
-def write(file: BinaryIO, header: str, columns: Mapping[str, Column]) -> tuple[str, int]:
+def write(file: BinaryIO, header: str, columns: Mapping[str, StoredColumn]) -> tuple[str, int]:
     """Write header and arrays; return the checksum and the length."""
     # Rows of representations first: their lengths keep all that follows aligned, and so do falling widths.
     order = sorted(columns, key=lambda name: (columns[name].array.ndim != 2, -columns[name].dtype.itemsize, name))  # noqa: PLR2004
@@ -117,7 +117,7 @@ def write(file: BinaryIO, header: str, columns: Mapping[str, Column]) -> tuple[s
     return digest.hexdigest(), 8 + len(text) + end
 
 
-def _blocks(text: bytes, columns: list[Column]) -> Iterator[bytes | memoryview]:
+def _blocks(text: bytes, columns: list[StoredColumn]) -> Iterator[bytes | memoryview]:
     yield len(text).to_bytes(8, "little") + text
     for column in columns:
         yield from column.blocks()
@@ -132,7 +132,7 @@ def read(path: str | Path) -> Contents:
             raise UnsupportedArtifact(msg)
         with place.open("rb") as file:
             length = os.fstat(file.fileno()).st_size
-            text = _checked(file, length, path)
+            text = _check(file, length, path)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except FileNotFoundError as error:
         msg = f"cannot read {path}: there is no such file."
@@ -154,7 +154,7 @@ def read(path: str | Path) -> Contents:
     return Contents(header, arrays, text[len(BEGIN) : len(BEGIN) + DIGITS].decode(), length)
 
 
-def _checked(file: BinaryIO, length: int, path: str | Path) -> bytes:
+def _check(file: BinaryIO, length: int, path: str | Path) -> bytes:
     """Return the safetensors header of a file whose checksum agrees."""
     first = file.read(PLACE)
     if not (first[8:] == BEGIN or (len(first) > 8 and BEGIN.startswith(first[8:]))):  # noqa: PLR2004

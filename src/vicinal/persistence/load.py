@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from vicinal._util.text import one_line
 from vicinal.calibration import Calibration, Method
-from vicinal.calibration.levels import read_coverage
+from vicinal.calibration.levels import parse_coverage
 from vicinal.errors import CorruptArtifact, Incompatible, MissingExtra, UnsupportedArtifact, VicinalError
 from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.neighbors.localizers import Localizer
@@ -136,16 +136,16 @@ def make_predictor(
         msg = f"a predictor has the parts {sorted(expected)}; {wrong or sorted(parts)} is something else."
         raise CorruptArtifact(msg)
     method: Method = parts["method"]
-    calibration = method.restored(document.arrays, parts["localizer"], search)
+    calibration = method.restore(document.arrays, parts["localizer"], search)
     calibration.restore_search(document.arrays)
     if set(calibration.kept().arrays) != set(document.arrays.arrays):
         msg = f"{type(method).__name__} keeps other arrays than {sorted(document.arrays.arrays)}."
         raise CorruptArtifact(msg)
-    found = _assembled(document, parts, calibration)
+    found = _assemble(document, parts, calibration)
     if anew and method.ranks_reference and document.arithmetic != calibration.arithmetic:
         rows = calibration.reference_rows()
         assert rows is not None  # noqa: S101  by what ranks_reference says
-        found = found.recalibrated(rows, "calibrate" if progress else None)
+        found = found.recalibrate(rows, "calibrate" if progress else None)
     # Numbers only: the words of a promise may be put better by a later version.
     if document.guarantee is None or replace(found.guarantee, words=document.guarantee.words) != document.guarantee:
         msg = "its promise is not the one that its rows make."
@@ -153,15 +153,15 @@ def make_predictor(
     return found
 
 
-def assembled_from(document: Document, calibration: Calibration, path: str | Path) -> SetPredictor | IntervalPredictor:
+def assemble_from(document: Document, calibration: Calibration, path: str | Path) -> SetPredictor | IntervalPredictor:
     """Return the predictor of a head whose rows lie in shards, with the calibration that stands for them."""
     plain = replace(document, kind=SHARDED[document.kind])
-    return _rightly(path, lambda: _assembled(plain, dict(document.parts), calibration))
+    return _rightly(path, lambda: _assemble(plain, dict(document.parts), calibration))
 
 
-def _assembled(document: Document, parts: dict[str, Any], calibration: Calibration) -> SetPredictor | IntervalPredictor:
+def _assemble(document: Document, parts: dict[str, Any], calibration: Calibration) -> SetPredictor | IntervalPredictor:
     common: dict[str, Any] = {
-        "coverage": read_coverage(document.coverage),
+        "coverage": parse_coverage(document.coverage),
         "calibration": calibration,
         "tuning": document.tuning,
         "remark": document.remark,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vicinal import calibration, neighbors, probability_models, representations, scores, tuning
 from vicinal._util.register import PARTS, part_fields, part_name
 from vicinal.errors import CorruptArtifact, Incompatible, MissingExtra, UnsupportedArtifact, VicinalError
-from vicinal.persistence.container import Column
+from vicinal.persistence.container import StoredColumn
 
 BUILT_IN = (calibration, neighbors, probability_models, representations, scores, tuning)
 """What registers the library's own parts, before a file is read. Nothing that a file names is ever imported."""
@@ -35,7 +35,7 @@ class Writer:
 
     precision: np.dtype[Any] | None = None  # of rows of representations, where they lose nothing by it
     entries: list[Entry] = field(default_factory=list)
-    columns: dict[str, Column] = field(default_factory=dict)
+    columns: dict[str, StoredColumn] = field(default_factory=dict)
     _places: dict[int, int] = field(default_factory=dict)
     _held: list[object] = field(default_factory=list)  # keeps ids from being used again
 
@@ -77,7 +77,7 @@ class Writer:
         dtype = array.dtype
         if self.precision is not None and what.endswith("rows") and lossless(array, self.precision):
             dtype = self.precision
-        self.columns[name] = Column(np.ascontiguousarray(array), dtype)
+        self.columns[name] = StoredColumn(np.ascontiguousarray(array), dtype)
         return name
 
 
@@ -111,7 +111,7 @@ def read_parts(entries: list[Any], arrays: Mapping[str, NDArray[Any]]) -> list[A
     for place, entry in enumerate(entries):
         name, given = _entry(entry, place)
         values = {key: _value(value, found, arrays) for key, value in given.items()}
-        found.append(_made(name, values))
+        found.append(_make(name, values))
     return found
 
 
@@ -151,7 +151,7 @@ def _value(value: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]]) -> 
     raise CorruptArtifact(msg)
 
 
-def _made(name: str, values: dict[str, Any]) -> Any:
+def _make(name: str, values: dict[str, Any]) -> Any:
     """Return the part of a name with these fields; refuse fields that are not its own, or of another type."""
     kind = PARTS[name]
     hints = stored_hints(kind)

@@ -12,7 +12,7 @@ from vicinal.errors import CorruptArtifact
 from vicinal.outputs import RowIds
 
 
-def packed_ids(ids: RowIds) -> dict[str, NDArray[Any]]:
+def pack_ids(ids: RowIds) -> dict[str, NDArray[Any]]:
     """Return the arrays to write.
 
     Examples
@@ -27,7 +27,7 @@ def packed_ids(ids: RowIds) -> dict[str, NDArray[Any]]:
     return {"text": np.frombuffer(b"".join(texts), np.uint8), "ends": ends}
 
 
-def unpacked_ids(arrays: Mapping[str, NDArray[Any]]) -> RowIds:
+def unpack_ids(arrays: Mapping[str, NDArray[Any]]) -> RowIds:
     """Return the ids that were packed."""
     if set(arrays) == {"numbers"} and arrays["numbers"].dtype == np.int64 and arrays["numbers"].ndim == 1:
         return arrays["numbers"]

@@ -8,29 +8,30 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._util.arrays import Ints
-from vicinal._util.memory import within
+from vicinal._util.arrays import Floats, Ints
+from vicinal._util.hashing import fingerprint, row_marks
 from vicinal._util.splitting import split_rows
+from vicinal._util.work import within
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
-from vicinal.calibration.fingerprints import fingerprint, row_marks
 from vicinal.calibration.levels import Coverage, exact_coverage
-from vicinal.calibration.scored_rows import (
+from vicinal.calibration.rows import (
     check_fitted_apart,
     check_other_rows,
-    checked_targets,
-    fitting_score,
-    mapped_representations,
+    check_targets,
+    default_score,
+    fit_score,
+    neighborhood_representations,
     no_columns,
-    scored_rows,
+    score_rows,
 )
 from vicinal.errors import Incompatible, TooFewRows
-from vicinal.neighbors import ExactSearch, NeighborSearch
+from vicinal.neighbors import NeighborSearch
+from vicinal.neighbors.exact_search import EXACT_SEARCH
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import (
     ClassificationOutputs,
     ModelOutputs,
     RegressionOutputs,
-    as_classification,
     check_distinct_ids,
 )
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor, check_outputs
@@ -52,7 +53,7 @@ WORTH_TUNING = 50
 
 
 @dataclass(frozen=True)
-class Parts:
+class ChosenParts:
     """What is calibrated; None is the natural score, or as given, or left to be chosen."""
 
     score: Score | None
@@ -129,33 +130,36 @@ def calibrate(
     True
     """
     exact_coverage(coverage)
-    check_outputs(outputs)
+    if not isinstance(outputs, ModelOutputs):
+        check_outputs(outputs)
     if len(outputs) == 0:
         msg = "calibration needs at least one row; got none."
         raise TooFewRows(msg, rows=0, needed=1)
-    check_distinct_ids(outputs.row_ids)
-    parts = Parts(score, localizer, probability_model, representation_map)
-    chosen = Exact() if method is None else method
-    check_parts(outputs, parts, chosen)
-    _check_kind("search", search, NeighborSearch, "a search such as ExactSearch() or FaissSearch(...), or None")
-    how = How(chosen, ExactSearch() if search is None else search, progress=progress)
-    chosen.check_search(how.search)
+    if outputs.row_ids is not None:
+        check_distinct_ids(outputs.row_ids)
+    parts = ChosenParts(score, localizer, probability_model, representation_map)
+    how = Procedure(
+        Exact() if method is None else method, EXACT_SEARCH if search is None else search, progress=progress
+    )
+    check_parts(parts, how)
+    fit_score(outputs, score)
+    values = check_targets(outputs, targets)
     with within(memory):
-        if localizer is None and chosen.local:
-            found = _tuned(outputs, targets, coverage, parts, how)
+        if localizer is None and how.method.local:
+            found = _tune_first(outputs, values, coverage, parts, how)
         else:
             check_parts_apart(outputs, parts)
-            found = _calibrated(outputs, targets, coverage, parts, how)
+            found = _calibrate_rows(outputs, values, coverage, parts, how)
         return replace(
             found,
-            data=fingerprint(outputs, checked_targets(outputs, targets)),
+            data=fingerprint(outputs, values),
             seen=row_marks(outputs),
-            row_ids=chosen.neighbor_ids(outputs),
+            row_ids=outputs.row_ids if how.method.ranks_reference else how.method.neighbor_ids(outputs),
         )
 
 
 @dataclass(frozen=True)
-class How:
+class Procedure:
     """How the parts are calibrated."""
 
     method: Method
@@ -163,55 +167,55 @@ class How:
     progress: bool
 
 
-def _tuned(
-    outputs: ModelOutputs, targets: ArrayLike, coverage: Coverage, parts: Parts, how: How
+def _tune_first(
+    outputs: ModelOutputs, values: Ints | Floats, coverage: Coverage, parts: ChosenParts, how: Procedure
 ) -> SetPredictor | IntervalPredictor:
     """Set a share of the rows aside, choose on it what is None, and calibrate on the others; say so."""
     how.method.check_rows_may_be_set_aside()
     n = len(outputs)
-    aside, kept = rows_aside(n, coverage)
+    aside, kept = set_rows_aside(n, coverage)
     if len(aside) == 0:
         everyone = replace(parts, localizer=EVERYONE)
         check_parts_apart(outputs, everyone)
-        return replace(_calibrated(outputs, targets, coverage, everyone, how), remark=not_chosen(coverage))
+        found = _calibrate_rows(outputs, values, coverage, everyone, how)
+        return replace(found, remark=describe_no_choice(coverage))
     check_parts_apart(outputs, parts)
-    values = checked_targets(outputs, targets)
-    report = chosen_parts(outputs[aside], values[aside], coverage, parts, how.search, progress=how.progress)
-    found = _calibrated(outputs[kept], values[kept], coverage, Parts(**report.settings), how, kept)
-    return replace(found, tuning=report, remark=set_aside(len(aside), n))
+    report = choose_parts(outputs[aside], values[aside], coverage, parts, how.search, progress=how.progress)
+    found = _calibrate_rows(outputs[kept], values[kept], coverage, ChosenParts(**report.settings), how, kept)
+    return replace(found, tuning=report, remark=describe_aside(len(aside), n))
 
 
-def rows_aside(n: int, coverage: Coverage) -> tuple[Ints, Ints]:
+def set_rows_aside(n: int, coverage: Coverage) -> tuple[Ints, Ints]:
     """Return which of n rows are set aside to choose the parts on, and which calibrate; none where they are too few."""
-    needed = _aside_needed(coverage)
+    needed = _rows_needed_aside(coverage)
     # Drawn without a look at the rows, so that those kept stay exchangeable with test rows.
     aside, kept = split_rows(n, [min(n // SET_ASIDE, max(MOST_ASIDE, needed)), None])
     return (aside, kept) if len(aside) >= needed else (aside[:0], np.arange(n))
 
 
-def _aside_needed(coverage: Coverage) -> int:
+def _rows_needed_aside(coverage: Coverage) -> int:
     return max(WORTH_TUNING, tuning_rows_needed(coverage))
 
 
-def not_chosen(coverage: Coverage) -> str:
+def describe_no_choice(coverage: Coverage) -> str:
     """Say that there were too few rows to choose a neighborhood on."""
-    needed = _aside_needed(coverage)
+    needed = _rows_needed_aside(coverage)
     return (
         f"No neighborhood was chosen, everyone counts alike: choosing takes {needed} rows set aside, a third of "
         f"{SET_ASIDE * needed}."
     )
 
 
-def set_aside(rows: int, n: int) -> str:
+def describe_aside(rows: int, n: int) -> str:
     """Say what was done with the rows before they were calibrated on."""
     return f"{rows} of {n} rows were set aside to choose the parts on, and take no part in calibration."
 
 
-def chosen_parts(
+def choose_parts(
     outputs: ModelOutputs,
     targets: ArrayLike,
     coverage: Coverage,
-    parts: Parts,
+    parts: ChosenParts,
     search: NeighborSearch,
     *,
     progress: bool,
@@ -222,49 +226,52 @@ def chosen_parts(
         probability_model=None if parts.probability_model is None else [parts.probability_model],
         representation_map=None if parts.representation_map is None else [parts.representation_map],
     )
-    judged = max(MOST_JUDGED, _aside_needed(coverage))
+    judged = max(MOST_JUDGED, _rows_needed_aside(coverage))
     return tune(outputs, targets, coverage, strategy=Grid(space), search=search, most_rows=judged, progress=progress)
 
 
-def _calibrated(
+def _calibrate_rows(
     outputs: ModelOutputs,
-    targets: ArrayLike,
+    values: Ints | Floats,
     coverage: Coverage,
-    parts: Parts,
-    how: How,
+    parts: ChosenParts,
+    how: Procedure,
     numbers: Ints | None = None,
 ) -> SetPredictor | IntervalPredictor:
     """Calibrate on all rows; `numbers` is how their owner knows them, where not 0, 1, 2, ..."""
-    whole = completed(parts, outputs, how.method)
+    whole = complete_parts(parts, outputs, how.method)
 
-    def scorer(rows: ModelOutputs, values: ArrayLike) -> ScoredRows:
+    def scorer(rows: ModelOutputs, targets: ArrayLike) -> ScoredRows:
         check_other_rows(outputs, rows)
-        fitting_score(rows, whole.score)
-        return scored_with(whole, rows, values)
+        fit_score(rows, whole.score)
+        return score_with(whole, rows, check_targets(rows, targets))
 
-    own = replace(scored_with(whole, outputs, targets), given_numbers=numbers)
+    own = score_with(whole, outputs, values, numbers)
     progress = "calibrate" if how.progress else None
     calibration = how.method.calibrate(Task(own, whole.localizer, how.search, scorer, progress))
-    calibration.guarantee(coverage)
-    return assembled(outputs, coverage, whole, how.method, calibration)
+    calibration.check_coverage(coverage)
+    return assemble(outputs, coverage, whole, how.method, calibration)
 
 
-def completed(parts: Parts, outputs: ModelOutputs, method: Method) -> Parts:
+def complete_parts(parts: ChosenParts, outputs: ModelOutputs, method: Method) -> ChosenParts:
     """Return the parts with the score that fits the outputs, and without a localizer where a method has none."""
-    score = fitting_score(outputs, parts.score)
+    score = default_score(outputs) if parts.score is None else parts.score
     return replace(parts, score=score, localizer=parts.localizer if method.local else None)
 
 
-def scored_with(parts: Parts, rows: ModelOutputs, targets: ArrayLike) -> ScoredRows:
+def score_with(
+    parts: ChosenParts, rows: ModelOutputs, values: Ints | Floats, numbers: Ints | None = None
+) -> ScoredRows:
     """Return rows with the scores that complete parts give them, and representations where distances matter."""
     assert parts.score is not None  # noqa: S101  they are complete
     near = parts.localizer is not None and parts.localizer.needs_distances()
-    columns = mapped_representations(rows, parts.representation_map) if near else no_columns(len(rows))
-    return scored_rows(rows, targets, parts.score, parts.probability_model, columns)
+    columns = neighborhood_representations(rows, parts.representation_map) if near else no_columns(len(rows))
+    scores = score_rows(rows, values, parts.score, parts.probability_model)
+    return ScoredRows(columns, scores, values, numbers)
 
 
-def assembled(
-    outputs: ModelOutputs, coverage: Coverage, parts: Parts, method: Method, calibration: Calibration
+def assemble(
+    outputs: ModelOutputs, coverage: Coverage, parts: ChosenParts, method: Method, calibration: Calibration
 ) -> SetPredictor | IntervalPredictor:
     """Put parts and calibration together."""
     if isinstance(parts.score, RegressionScore):
@@ -277,7 +284,7 @@ def assembled(
             score=parts.score,
         )
     assert isinstance(parts.score, ClassificationScore)  # noqa: S101  a score is one or the other
-    classified = as_classification(outputs)
+    assert isinstance(outputs, ClassificationOutputs)  # noqa: S101  as its score is
     return SetPredictor(
         coverage=coverage,
         localizer=parts.localizer,
@@ -286,12 +293,12 @@ def assembled(
         calibration=calibration,
         score=parts.score,
         probability_model=parts.probability_model,
-        n_classes=classified.n_classes,
-        class_names=classified.class_names,
+        n_classes=outputs.n_classes,
+        class_names=outputs.class_names,
     )
 
 
-def check_parts_apart(outputs: ModelOutputs, parts: Parts) -> None:
+def check_parts_apart(outputs: ModelOutputs, parts: ChosenParts) -> None:
     """Refuse parts that were fitted on the rows to be calibrated on and remember them."""
     if parts.probability_model is not None:
         check_fitted_apart(outputs, parts.probability_model, parts.probability_model.fitted_rows)
@@ -299,23 +306,27 @@ def check_parts_apart(outputs: ModelOutputs, parts: Parts) -> None:
         check_fitted_apart(outputs, parts.score, parts.score.fitted_rows)
 
 
-def check_parts(outputs: ModelOutputs, parts: Parts, method: Method) -> None:
-    """Refuse parts that are not what their argument says, or do not fit the outputs."""
-    score = fitting_score(outputs, parts.score)
-    _check_kind("method", method, Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()")
-    _check_kind("localizer", parts.localizer, Localizer, "Exponential(...), Uniform(...), Ball(...), or None")
-    fitted = "a fitted model such as TemperatureScaling.fit(...)"
-    _check_kind("probability_model", parts.probability_model, ProbabilityModel, fitted)
-    if parts.probability_model is not None and isinstance(score, RegressionScore):
+KINDS: dict[str, tuple[type, str]] = {
+    "method": (Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()"),
+    "localizer": (Localizer, "Exponential(...), Uniform(...), Ball(...), or None"),
+    "probability_model": (ProbabilityModel, "a fitted model such as TemperatureScaling.fit(...)"),
+    "representation_map": (RepresentationMap, "a fitted map, or None"),
+    "search": (NeighborSearch, "a search such as ExactSearch() or FaissSearch(...), or None"),
+}
+"""What each argument must be, and how to say so."""
+
+
+def check_parts(parts: ChosenParts, how: Procedure) -> None:
+    """Refuse parts that are not what their argument says, or do not fit each other."""
+    if isinstance(parts.representation_map, MapPlan):
+        msg = f"representation_map must be fitted first, on rows set aside: {parts.representation_map!r}.fit(rows)."
+        raise Incompatible(msg)
+    for name, part in {**vars(parts), **vars(how)}.items():
+        kind, expected = KINDS.get(name, (object, ""))
+        if part is not None and not isinstance(part, kind):
+            msg = f"{name} must be {expected}; got {part!r}."
+            raise Incompatible(msg)
+    if parts.probability_model is not None and isinstance(parts.score, RegressionScore):
         msg = "probability_model=... is for classifiers; a regression has none."
         raise Incompatible(msg)
-    if isinstance(parts.representation_map, MapPlan):
-        msg = f"representation must be fitted first, on rows set aside: {parts.representation_map!r}.fit(rows)."
-        raise Incompatible(msg)
-    _check_kind("representation_map", parts.representation_map, RepresentationMap, "a fitted map, or None")
-
-
-def _check_kind(name: str, part: object, kind: type, expected: str) -> None:
-    if part is not None and not isinstance(part, kind):
-        msg = f"{name} must be {expected}; got {part!r}."
-        raise Incompatible(msg)
+    how.method.check_search(how.search)

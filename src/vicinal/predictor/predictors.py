@@ -14,16 +14,16 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.memory import rows_within, within
+from vicinal._util.work import rows_within, within
 from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, Task
 from vicinal.calibration.explain import Explanation
-from vicinal.calibration.levels import Coverage, exact_coverage, written_coverage
-from vicinal.calibration.scored_rows import (
-    checked_scores,
+from vicinal.calibration.levels import Coverage, exact_coverage, format_coverage
+from vicinal.calibration.rows import (
+    check_scores,
     label_scores,
-    mapped_representations,
+    neighborhood_representations,
     no_columns,
-    value_scores,
+    score_targets,
 )
 from vicinal.calibration.split import SplitCalibration
 from vicinal.errors import Incompatible, InvalidArgument, ShapeMismatch
@@ -40,11 +40,10 @@ from vicinal.outputs import (
 from vicinal.persistence.artifact import ArtifactInfo, Document, save
 from vicinal.persistence.parts import lossless
 from vicinal.probability_models import ProbabilityModel, probability_chunks
-from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES
+from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.representations import Chained, RepresentationMap, Rounded
 from vicinal.scores import ClassificationScore, RegressionScore
-from vicinal.scores.never_empty import row_maxima
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.tuning import TuningReport
 
@@ -75,7 +74,7 @@ class Predictor(ABC):
 
     def at(self, coverage: Coverage) -> Self:
         """Return the predictor for another coverage; it shares all arrays."""
-        self.calibration.guarantee(coverage)
+        self.calibration.check_coverage(coverage)
         return replace(self, coverage=coverage)
 
     def without_neighborhood(self) -> Self:
@@ -161,7 +160,7 @@ class Predictor(ABC):
             },
             arrays=self.calibration.kept(),
             tuning=self.tuning,
-            coverage=written_coverage(self.coverage),
+            coverage=format_coverage(self.coverage),
             guarantee=self.guarantee,
             remark=self.remark,
             arithmetic=self.calibration.arithmetic,
@@ -188,9 +187,9 @@ class Predictor(ABC):
             raise Incompatible(msg)
         first = () if self.representation_map is None else (self.representation_map,)
         found = replace(rows, representations=last.apply(rows.representations[:]))
-        return replace(self.recalibrated(found), representation_map=Chained((*first, last)))
+        return replace(self.recalibrate(found), representation_map=Chained((*first, last)))
 
-    def recalibrated(self, rows: ScoredRows, progress: str | None = None) -> Self:
+    def recalibrate(self, rows: ScoredRows, progress: str | None = None) -> Self:
         """Return the predictor of the same method and localizer on other rows, or on the same anew."""
         task = Task(rows, self.localizer, self.calibration.searched_by(), progress=progress)
         return replace(self, calibration=self.method.calibrate(task))
@@ -201,11 +200,14 @@ class Predictor(ABC):
 
     def map_representations(self, outputs: ModelOutputs) -> Readable:
         """Return the mapped representations, checked against those of the calibration rows."""
-        check_outputs(outputs)
+        if not isinstance(outputs, ModelOutputs):
+            check_outputs(outputs)
         width = self.calibration.width
         if not width:
             return no_columns(len(outputs))
-        rows = mapped_representations(outputs, self.representation_map)
+        rows: Readable | None = outputs.representations
+        if rows is None or self.representation_map is not None:
+            rows = neighborhood_representations(outputs, self.representation_map)
         if rows.shape[1] != width:
             msg = f"representations must have {width} columns, as in calibration; got {rows.shape[1]}."
             raise ShapeMismatch(msg)
@@ -276,21 +278,23 @@ class SetPredictor(Predictor):
         with within(memory):
             self.check_classes(outputs)
             wanted = _listed(coverages)
-            thresholds = self.thresholds(outputs, wanted, progress=progress)
-            uniforms = row_uniforms(outputs, self.score.seed)
+            rows, bar = self.map_representations(outputs), "predict" if progress else None
+            thresholds = self.calibration.thresholds(rows, wanted, progress=bar)
+            n, seed = len(thresholds), self.score.seed
+            uniforms = np.zeros(n) if seed is None else row_uniforms(outputs, seed)
             members: list[Bools] = [np.empty((0, self.n_classes), np.bool_) for _ in wanted]
-            confidences = np.empty(len(outputs))
+            confidences = np.empty(n)
             for start, chunk in probability_chunks(outputs, self.probability_model):
-                rows = slice(start, start + len(chunk))
-                confidences[rows] = row_maxima(chunk)
+                some = slice(start, start + len(chunk))
+                confidences[some] = row_maxima(chunk)
                 for number in range(len(wanted)):
-                    found = self._members(chunk, uniforms[rows], np.ascontiguousarray(thresholds[rows, number]))
-                    if len(chunk) == len(outputs):  # all at once: no copy
+                    found = self._members(chunk, uniforms[some], np.ascontiguousarray(thresholds[some, number]))
+                    if len(chunk) == n:  # all at once: no copy
                         members[number] = found
                         continue
                     if start == 0:
-                        members[number] = np.empty((len(outputs), self.n_classes), np.bool_)
-                    members[number][rows] = found
+                        members[number] = np.empty((n, self.n_classes), np.bool_)
+                    members[number][some] = found
             return [
                 PredictionSets(
                     found,
@@ -343,7 +347,7 @@ class SetPredictor(Predictor):
         for start, chunk in probability_chunks(outputs, self.probability_model):
             rows = slice(start, start + len(chunk))
             found = self.score.score_all(chunk, uniforms[rows])
-            probabilities[rows], scores[rows] = chunk, checked_scores(found, chunk.shape, self.score)
+            probabilities[rows], scores[rows] = chunk, check_scores(found, chunk.shape, self.score)
         return probabilities, scores
 
     def check_classes(self, outputs: ModelOutputs) -> ClassificationOutputs:
@@ -412,7 +416,7 @@ class IntervalPredictor(Predictor):
 
     def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
         """Return the score of each row's value, (n,)."""
-        return value_scores(as_regression(outputs), as_targets(targets, len(outputs)), self.score)
+        return score_targets(as_regression(outputs), as_targets(targets, len(outputs)), self.score)
 
 
 def check_outputs(outputs: ModelOutputs) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, as_labels
-from vicinal._util.hashing import overlap
-from vicinal._util.memory import within
+from vicinal._util.hashing import fingerprint, overlap, row_marks
+from vicinal._util.work import within
 from vicinal.calibration import ScoredRows, Task
-from vicinal.calibration.ages import kept_places, needed_numbers, rows_to_drop
-from vicinal.calibration.fingerprints import fingerprint, row_marks
-from vicinal.calibration.scored_rows import check_apart, check_fitted_apart, checked_targets, fitting_score, scored_rows
+from vicinal.calibration.ages import find_kept_places, require_numbers, rows_to_drop
+from vicinal.calibration.rows import check_apart, check_fitted_apart, check_targets, fit_score, score_rows
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, RowIds, check_distinct_ids
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor, check_outputs
@@ -75,10 +74,10 @@ def roll(
         msg = "roll needs at least one new row; got none."
         raise TooFewRows(msg, rows=0, needed=1)
     with within(memory):
-        return _rolled(predictor, outputs, targets, drop, "calibrate" if progress else None)
+        return _roll(predictor, outputs, targets, drop, "calibrate" if progress else None)
 
 
-def _rolled(
+def _roll(
     predictor: SetPredictor | IntervalPredictor,
     outputs: ModelOutputs,
     targets: ArrayLike,
@@ -91,10 +90,10 @@ def _rolled(
     late = max(0, count - known.n_ranked)  # more go than there were: the oldest of the new ones go too
     new, values, count = outputs[late:], values[late:], count - late
     marks = _new_marks(predictor, new)
-    task = Task(_scored(predictor, new, values), predictor.localizer, known.searched_by(), progress=progress)
+    task = Task(_score_new(predictor, new, values), predictor.localizer, known.searched_by(), progress=progress)
     ids = _ids(predictor, new, count)
     calibration = predictor.method.rolled(known, task, count)
-    calibration.guarantee(predictor.coverage)
+    calibration.check_coverage(predictor.coverage)
     said = f"{predictor.data} {fingerprint(new, values)} {count}"
     return replace(
         predictor,
@@ -108,7 +107,7 @@ def _rolled(
 def _targets(predictor: Predictor, outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
     """Return checked targets; of classes, names will do that the predictor knows."""
     if not isinstance(predictor, SetPredictor):
-        return checked_targets(outputs, targets)
+        return check_targets(outputs, targets)
     classified = predictor.check_classes(outputs)
     names = classified.class_names or predictor.class_names
     return as_labels(targets, len(outputs), predictor.n_classes, names)
@@ -132,15 +131,15 @@ def _new_marks(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutput
     return marks
 
 
-def _scored(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, targets: ArrayLike) -> ScoredRows:
+def _score_new(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, values: Ints | Floats) -> ScoredRows:
     """Return the new rows scored; refuse rows that do not fit, or that a fitted part remembers."""
-    score = fitting_score(outputs, predictor.score)
+    score = fit_score(outputs, predictor.score)
     model = None if isinstance(predictor, IntervalPredictor) else predictor.probability_model
     if model is not None:
         check_fitted_apart(outputs, model, model.fitted_rows)
     if isinstance(score, RegressionScore):
         check_fitted_apart(outputs, score, score.fitted_rows)
-    return scored_rows(outputs, targets, score, model, predictor.map_representations(outputs))
+    return ScoredRows(predictor.map_representations(outputs), score_rows(outputs, values, score, model), values)
 
 
 def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | None:
@@ -151,8 +150,8 @@ def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | Non
         kind = "text" if predictor.row_ids.dtype.kind == "U" else "whole numbers"
         msg = f"the rows of this predictor have row_ids, {kind}: give such for the new rows too."
         raise Incompatible(msg)
-    numbers = needed_numbers(predictor.calibration.row_numbers)
-    oldest_first = numbers[kept_places(numbers, drop)]
+    numbers = require_numbers(predictor.calibration.row_numbers)
+    oldest_first = numbers[find_kept_places(numbers, drop)]
     found: RowIds = np.concatenate([predictor.row_ids[oldest_first], outputs.row_ids])
     check_distinct_ids(found)
     return found
@@ -160,6 +159,6 @@ def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | Non
 
 def _window(predictor: Predictor, marks: Floats, new: Floats, drop: int) -> Floats:
     """Return marks in the order of the rows' new numbers, and after them those of rows that are not ranked."""
-    numbers = needed_numbers(predictor.calibration.row_numbers)
+    numbers = require_numbers(predictor.calibration.row_numbers)
     others = np.delete(marks, numbers)
-    return np.concatenate([marks[numbers[kept_places(numbers, drop)]], new, others])
+    return np.concatenate([marks[numbers[find_kept_places(numbers, drop)]], new, others])

@@ -10,8 +10,7 @@ import array_api_compat.numpy
 import numpy as np
 
 from vicinal._util.arrays import Floats, Ints, Reals, as_reals, at_least_single, check_probabilities
-from vicinal._util.memory import rows_within
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks, rows_within
 from vicinal.errors import ShapeMismatch
 from vicinal.kernels import rows as kernels
 from vicinal.neighbors.fitted_rows import FittedRows
@@ -87,17 +86,22 @@ def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel |
         yield 0, outputs.probabilities
         return
     step = rows_within(0.25, PROBABILITY_BYTES * outputs.n_classes, max(1, CHUNK_ENTRIES // outputs.n_classes))
-    for start in range(0, len(outputs), step):
-        chunk = outputs[start : start + step]
-        yield start, plain_probabilities(chunk) if model is None else checked_probabilities(chunk, model)
+    for start in range(0, len(outputs.given), step):
+        chunk = outputs if step >= len(outputs.given) else outputs[start : start + step]
+        if model is not None:
+            yield start, apply_checked(chunk, model)
+        elif chunk.logits is not None:
+            yield start, softmax_rows(chunk.logits, 1.0)
+        else:
+            yield start, at_least_single(chunk.given)
 
 
-def checked_probabilities(outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
+def apply_checked(outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
     """Return what a model makes of the outputs; refuse other shapes and what is not a probability."""
-    return proper_probabilities(model.apply(outputs), outputs, model)
+    return check_model_probabilities(model.apply(outputs), outputs, model)
 
 
-def proper_probabilities(values: Reals, outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
+def check_model_probabilities(values: Reals, outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
     """Refuse other shapes and what is not a probability; half precision becomes single."""
     found = as_reals(values, f"probabilities from {type(model).__name__}", 2)
     if found.shape != outputs.given.shape:
@@ -107,7 +111,7 @@ def proper_probabilities(values: Reals, outputs: ClassificationOutputs, model: P
     return at_least_single(found)
 
 
-def plain_probabilities(outputs: ClassificationOutputs) -> Reals:
+def given_probabilities(outputs: ClassificationOutputs) -> Reals:
     """Return the probabilities as given, or the softmax of the logits, (n, classes)."""
     if outputs.probabilities is None:
         return softmax_rows(outputs.given, 1.0)
@@ -122,7 +126,7 @@ def softmax(xp: Any, logits: Any, temperature: float = 1.0) -> Any:
 
 def softmax_rows(logits: Reals, temperature: float) -> Floats:
     """Return softmax(logits / temperature) of an array in float64, (n, classes)."""
-    rows = at_least_single(logits)
+    rows = logits.astype(np.float32) if logits.dtype == np.float16 else logits
     out = np.empty(rows.shape)
     over_chunks(lambda start, stop: kernels.softmax_rows(rows, temperature, start, stop, out[start:stop]), *rows.shape)
     return out
@@ -135,3 +139,11 @@ def as_logits(outputs: ClassificationOutputs) -> Reals:
     given = outputs.given
     kind = np.float64 if given.dtype == np.float64 else np.float32
     return np.log(np.maximum(given, SMALLEST_PROBABILITY, dtype=kind))
+
+
+def row_maxima(probabilities: Reals) -> Reals:
+    """Return the largest probability of each row, (n,)."""
+    bits = probabilities.view(np.int32 if probabilities.dtype == np.float32 else np.int64)
+    out = np.empty(len(bits), bits.dtype)
+    over_chunks(lambda start, stop: kernels.row_maxima(bits, start, stop, out), *bits.shape)
+    return out.view(probabilities.dtype)

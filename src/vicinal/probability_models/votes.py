@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, Reals, as_labels, at_least_single, non_negative, positive
 from vicinal._util.register import register
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.errors import InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.kernels.distances import Panel
-from vicinal.kernels.votes import Votes, blend, blended_likelihood, listed_votes, voted
+from vicinal.kernels.votes import Votes, blend, blended_likelihood, count_votes, listed_votes
 from vicinal.kernels.weights import Rule
 from vicinal.neighbors.fit import likeliest
 from vicinal.neighbors.fitted_rows import FittedRows
@@ -122,20 +122,20 @@ class NeighborVotes(VotingModel):
 
     def apply(self, outputs: ClassificationOutputs) -> Reals:
         """Return the blended probabilities, (n, classes)."""
-        return self._blended(outputs, themselves=False)
+        return self._blend(outputs, themselves=False)
 
     def apply_left_out(self, outputs: ClassificationOutputs) -> Reals:
         """Return the probabilities of the voting rows, in their order, each without its own vote, (n, classes)."""
-        return self._blended(outputs, themselves=True)
+        return self._blend(outputs, themselves=True)
 
-    def _blended(self, outputs: ClassificationOutputs, *, themselves: bool) -> Floats:
+    def _blend(self, outputs: ClassificationOutputs, *, themselves: bool) -> Floats:
         if outputs.n_classes != self.n_classes:
             msg = f"outputs must have {self.n_classes} classes, as the voting rows; got {outputs.n_classes}."
             raise ShapeMismatch(msg)
         shares = np.empty((len(outputs), self.n_classes))
 
         def work(panel: Panel, rule: Rule, own: Ints, first: int, start: int, stop: int) -> None:
-            voted(panel, rule, own[first:], self.labels, start, stop, shares[first:])
+            count_votes(panel, rule, own[first:], self.labels, start, stop, shares[first:])
 
         self.voters.over(outputs, WHY, work, themselves=themselves)
         logits, numbers = at_least_single(as_logits(outputs)), (self.temperature, self.weight, self.smoothing)

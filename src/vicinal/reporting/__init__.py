@@ -11,8 +11,8 @@ from vicinal._util.files import replacing, writable
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
-from vicinal.reporting.explorer import Images, explored, landscape, shown_rows
-from vicinal.reporting.gather import Answers
+from vicinal.reporting.explorer import Images, explore_rows, landscape, shown_rows
+from vicinal.reporting.gather import ReportAnswers
 from vicinal.reporting.gather import page as gathered_page
 from vicinal.reporting.html import render
 from vicinal.reporting.projections import PCA, TSNE, Projection
@@ -65,7 +65,7 @@ def report(
         raise Incompatible(msg)
     file = Path(path)
     writable(file)
-    data = gathered(
+    data = gather_report(
         predictor,
         outputs,
         targets,
@@ -83,7 +83,7 @@ def report(
     return file
 
 
-def gathered(
+def gather_report(
     predictor: SetPredictor | IntervalPredictor,
     outputs: ModelOutputs,
     targets: ArrayLike,
@@ -101,11 +101,11 @@ def gathered(
     _check(predictor, outputs, tuning, projection)
     rows, seed = whole_number("rows", rows, least=1), seed_number("seed", seed)
     pictures = Images(as_images(images, len(outputs), "images"), as_images(neighbor_images, None, "neighbor_images"))
-    answers = Answers.of(predictor, outputs, targets)
+    answers = ReportAnswers.of(predictor, outputs, targets)
     shown = shown_rows(answers, rows, seed)
     thumbnails = Thumbnails()
     flat, places = landscape(answers, shown, projection, seed)
-    explorer = explored(answers, shown, places, pictures, thumbnails)
+    explorer = explore_rows(answers, shown, places, pictures, thumbnails)
     used = predictor.tuning if tuning is None else tuning
     kind = "sets" if isinstance(predictor, SetPredictor) else "intervals"
     name = f"Prediction {kind}, looked at" if title is None else title

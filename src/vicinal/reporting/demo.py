@@ -95,7 +95,7 @@ def run_demo(coverage: Coverage, seed: int, splits: int, advance: Callable[[str,
             else:
                 best = tune(tuning.outputs, tuning.labels, coverage, objective=OBJECTIVES[name], progress=False)
                 settings = best.settings
-            predictor, answer, seconds[name] = _timed(calibration, test.outputs, coverage, settings)
+            predictor, answer, seconds[name] = _time(calibration, test.outputs, coverage, settings)
             answers[name].append(answer)
             promised = str(predictor.guarantee) if name == "Exact, LAC" else promised
             if split == 0 and name in OBJECTIVES:
@@ -133,7 +133,7 @@ def evaluate_pooled(sets: Sequence[PredictionSets], labels: Ints) -> Evaluation:
     return replace(found, coverage_interval=(found.coverage - reach, found.coverage + reach))
 
 
-def _timed(
+def _time(
     rows: LabeledOutputs, test: ClassificationOutputs, coverage: Coverage, settings: dict[str, Any]
 ) -> tuple[SetPredictor, list[PredictionSets], float]:
     """Calibrate and predict, say how long it took, and predict at the other targets too."""

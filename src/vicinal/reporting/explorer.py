@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Floats, Ints
 from vicinal.calibration import Neighbors, PaperLiteral, SplitReference
-from vicinal.calibration.scored_rows import mapped_representations
+from vicinal.calibration.rows import neighborhood_representations
 from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.outputs import ModelOutputs, as_classification, as_regression
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.probability_models import NeighborVotes
 from vicinal.regions import PredictionIntervals, PredictionSets
-from vicinal.reporting.gather import Answers, Json
+from vicinal.reporting.gather import Json, ReportAnswers
 from vicinal.reporting.projections import Projection
 from vicinal.reporting.thumbnails import Thumbnails
 from vicinal.scores import ScaledResidual
@@ -37,7 +37,7 @@ class Images:
     near: NDArray[Any] | None
 
 
-def shown_rows(answers: Answers, most: int, seed: int) -> Ints:
+def shown_rows(answers: ReportAnswers, most: int, seed: int) -> Ints:
     """Return which test rows can be explored: drawn at random, and among them missed rows and large answers."""
     rng = np.random.default_rng([seed, 4])
     n, regions = len(answers.outputs), answers.sets
@@ -49,14 +49,16 @@ def shown_rows(answers: Answers, most: int, seed: int) -> Ints:
     return np.sort(chosen[:most])
 
 
-def landscape(answers: Answers, shown: Ints, projection: Projection, seed: int) -> tuple[Json | None, Floats | None]:
+def landscape(
+    answers: ReportAnswers, shown: Ints, projection: Projection, seed: int
+) -> tuple[Json | None, Floats | None]:
     """Return the map of calibration rows by local threshold, and the places of the shown test rows on it, (n, 2)."""
     predictor = answers.predictor
     found = predictor.calibration.landscape(predictor.coverage)
     if found is None:
         return None, None
     chosen = np.sort(np.random.default_rng([seed, 3]).permutation(len(found.thresholds))[:MAPPED])
-    tests = mapped_representations(answers.outputs[shown], predictor.representation_map)[:]
+    tests = neighborhood_representations(answers.outputs[shown], predictor.representation_map)[:]
     both = np.concatenate([found.representations[chosen], tests.astype(found.representations.dtype)])
     places = np.round(projection.of(both), 4)
     return {
@@ -68,7 +70,9 @@ def landscape(answers: Answers, shown: Ints, projection: Projection, seed: int) 
     }, places[len(chosen) :]
 
 
-def explored(answers: Answers, shown: Ints, places: Floats | None, images: Images, thumbnails: Thumbnails) -> Json:
+def explore_rows(
+    answers: ReportAnswers, shown: Ints, places: Floats | None, images: Images, thumbnails: Thumbnails
+) -> Json:
     """Return all the explorer shows."""
     predictor = answers.predictor
     n = predictor.calibration.n_ranked
@@ -79,7 +83,7 @@ def explored(answers: Answers, shown: Ints, places: Floats | None, images: Image
         rows.append(
             {
                 "row": row,
-                "threshold": worded(answers.sets.thresholds[row]),
+                "threshold": word_value(answers.sets.thresholds[row]),
                 "global": predictor.calibration.global_threshold(predictor.coverage),
                 "effective": near.effective_size,
                 "position": None if places is None else places[place].tolist(),
@@ -94,7 +98,7 @@ def explored(answers: Answers, shown: Ints, places: Floats | None, images: Image
     return {"n": counted, "neighbors": caption, "neighbor_column": column, "rows": rows}
 
 
-def label_rows(answers: Answers, shown: Ints) -> list[Json]:
+def label_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
     """Return, for each shown row, its most probable labels, the truth among them, with scores and p-values."""
     predictor, sets = answers.predictor, answers.sets
     assert isinstance(predictor, SetPredictor)  # noqa: S101  asked for classifiers only
@@ -111,7 +115,7 @@ def label_rows(answers: Answers, shown: Ints) -> list[Json]:
             {
                 "name": target_word(predictor, label),
                 "probability": float(probabilities[place, label]),
-                "score": worded(scores[place, label]),
+                "score": word_value(scores[place, label]),
                 "p": float(p[place, label]),
                 "truth": label == truth,
             }
@@ -131,7 +135,7 @@ def label_rows(answers: Answers, shown: Ints) -> list[Json]:
     return found
 
 
-def interval_rows(answers: Answers, shown: Ints) -> list[Json]:
+def interval_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
     """Return, for each shown row, its prediction, interval and truth."""
     predictor, intervals = answers.predictor, answers.sets
     assert isinstance(predictor, IntervalPredictor)  # noqa: S101  asked for regressions only
@@ -161,7 +165,7 @@ def neighbor_rows(
         {
             "row": number,
             "label": target_word(predictor, found.targets[at].item()),
-            "score": worded(found.scores[at]),
+            "score": word_value(found.scores[at]),
             "weight": float(found.weights[at]),
             "distance": float(found.distances[at]),
             "image": thumbnails.add("near", number, pictures),
@@ -170,7 +174,7 @@ def neighbor_rows(
     ]
 
 
-def near_rows(answers: Answers, row: int) -> Neighbors:
+def near_rows(answers: ReportAnswers, row: int) -> Neighbors:
     """Return the neighbors that make a row's threshold; where everyone does, those that vote; else nobody."""
     predictor, one = answers.predictor, answers.outputs[row : row + 1]
     return predictor.explain(one).neighbors if is_local(predictor) else voters(predictor, one)
@@ -212,7 +216,7 @@ def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | Neigh
     return score.scale if isinstance(score, ScaledResidual) and isinstance(score.scale, NeighborScales) else None
 
 
-def worded(value: float) -> float | str | None:
+def word_value(value: float) -> float | str | None:
     """Return a number, or the word for an infinite one, which JSON has no number for; None where there is none."""
     if np.isnan(value):
         return None

@@ -16,7 +16,7 @@ from vicinal._util.arrays import Floats, Ints
 from vicinal.calibration.levels import Coverage, exact_coverage, order
 from vicinal.errors import TooFewRows
 from vicinal.evaluation import Diagnosis, Groups, Theory
-from vicinal.evaluation.diagnosis import diagnosed, sizes_of
+from vicinal.evaluation.diagnosis import diagnose_answers, sizes_of
 from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
@@ -41,7 +41,7 @@ BINS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class ReportAnswers:
     """Both predictors' answers to the same rows, at every target."""
 
     predictor: SetPredictor | IntervalPredictor
@@ -53,7 +53,9 @@ class Answers:
     own: int  # which of the coverages is the predictor's
 
     @classmethod
-    def of(cls, predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, targets: ArrayLike) -> Answers:
+    def of(
+        cls, predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, targets: ArrayLike
+    ) -> ReportAnswers:
         """Predict at every target that the calibration rows allow."""
         n, own = predictor.calibration.n_ranked, exact_coverage(predictor.coverage)
         # The predictor's own coverage as it was given: a float of it may ask for another order statistic.
@@ -77,7 +79,7 @@ class Answers:
 
     def diagnosis(self, inputs: ArrayLike | None, seed: int) -> Diagnosis:
         """Compare the two."""
-        return diagnosed(self.outputs, self.targets, self.predictor, self.sets, self.plain, inputs, seed)
+        return diagnose_answers(self.outputs, self.targets, self.predictor, self.sets, self.plain, inputs, seed)
 
 
 def _reachable(target: float, n: int) -> bool:
@@ -89,7 +91,7 @@ def _reachable(target: float, n: int) -> bool:
 
 
 def page(
-    answers: Answers,
+    answers: ReportAnswers,
     diagnosis: Diagnosis,
     tuning: TuningReport | None,
     map_data: Json | None,
@@ -123,7 +125,7 @@ def page(
     }
 
 
-def headline(answers: Answers, diagnosis: Diagnosis) -> Json:
+def headline(answers: ReportAnswers, diagnosis: Diagnosis) -> Json:
     """Return the numbers that come first."""
     found, plain, predictor = diagnosis.neighborhood, diagnosis.split, answers.predictor
     low, high = found.coverage_interval
@@ -157,7 +159,7 @@ def settings(predictor: SetPredictor | IntervalPredictor) -> list[list[str]]:
     return rows
 
 
-def histogram(answers: Answers) -> Json:
+def histogram(answers: ReportAnswers) -> Json:
     """Return how many rows have each size, under both."""
     local, plain = sizes_of(answers.sets), sizes_of(answers.plain)
     if isinstance(answers.sets, PredictionSets):
@@ -166,11 +168,11 @@ def histogram(answers: Answers) -> Json:
         names[-1] += "+" if max(local.max(), plain.max()) > most else ""
         counts = [np.bincount(np.minimum(sizes, most).astype(int), minlength=most + 1) for sizes in (plain, local)]
     else:
-        names, counts = _binned(plain, local)
+        names, counts = _bin(plain, local)
     return {"values": names, "split": counts[0].tolist(), "neighborhood": counts[1].tolist()}
 
 
-def _binned(*lengths: Floats) -> tuple[list[str], list[Ints]]:
+def _bin(*lengths: Floats) -> tuple[list[str], list[Ints]]:
     """Return bins of lengths and how many of each kind fall into them; those without an end have a bin of their own."""
     both = np.concatenate(lengths)
     finite = both[np.isfinite(both)]
@@ -187,7 +189,7 @@ def _binned(*lengths: Floats) -> tuple[list[str], list[Ints]]:
     return names, counts
 
 
-def curve(answers: Answers) -> Json:
+def curve(answers: ReportAnswers) -> Json:
     """Return coverage and mean size at every target, under both."""
 
     def line(regions: Sequence[Regions]) -> Json:

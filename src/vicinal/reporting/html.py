@@ -22,7 +22,7 @@ def render(data: Mapping[str, object]) -> str:
     parts = {
         "title": escape(str(data.get("title", "vicinal"))).encode("ascii", "xmlcharrefreplace").decode("ascii"),
         "style": _text("page.css"),
-        "data": embedded(data),
+        "data": embed(data),
         "plotly": str(get_plotlyjs()).replace("</script", r"<\/script"),
         "script": f"{_text('shared.js')}\n{_text('page.js')}",
     }
@@ -30,7 +30,7 @@ def render(data: Mapping[str, object]) -> str:
     return SLOT.sub(lambda match: parts[match[1]], _text("page.html"))
 
 
-def embedded(data: object) -> str:
+def embed(data: object) -> str:
     r"""Return JSON that cannot end the script element it stands in, with null for NaN and infinities.
 
     Examples

@@ -45,7 +45,7 @@ def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], path: Path
         axes.set_ylabel("mean set size (log scale)")
         axes.set_title("Size against coverage: lower is smaller")
 
-    return _saved(draw, path)
+    return _save(draw, path)
 
 
 def coverage_by_confidence(methods: Mapping[str, Evaluation], path: Path) -> Path:
@@ -69,7 +69,7 @@ def coverage_by_confidence(methods: Mapping[str, Evaluation], path: Path) -> Pat
         axes.set_ylabel("coverage")
         axes.set_title("Even coverage is a flat line at the target")
 
-    return _saved(draw, path)
+    return _save(draw, path)
 
 
 def static(data: Mapping[str, Any], folder: str | Path) -> list[Path]:
@@ -103,7 +103,7 @@ def size_histogram(data: Mapping[str, Any], path: Path) -> Path:
         axes.set_ylabel("test rows")
         axes.set_title("How large the answers are")
 
-    return _saved(draw, path)
+    return _save(draw, path)
 
 
 def against_target(data: Mapping[str, Any], what: str, path: Path) -> Path:
@@ -120,7 +120,7 @@ def against_target(data: Mapping[str, Any], what: str, path: Path) -> Path:
         axes.set_ylabel("coverage" if what == "coverage" else f"mean size ({headline['size_word']})")
         axes.set_title("Coverage against target" if what == "coverage" else "Mean size against target")
 
-    return _saved(draw, path)
+    return _save(draw, path)
 
 
 def coverage_by_group(groups: Mapping[str, Any], data: Mapping[str, Any], path: Path) -> Path:
@@ -140,7 +140,7 @@ def coverage_by_group(groups: Mapping[str, Any], data: Mapping[str, Any], path: 
         axes.set_ylabel("coverage")
         axes.set_title("Even coverage is a flat line at the target")
 
-    return _saved(draw, path)
+    return _save(draw, path)
 
 
 def tuning_frontier(frontier: Mapping[str, Any], path: Path) -> Path:
@@ -161,7 +161,7 @@ def tuning_frontier(frontier: Mapping[str, Any], path: Path) -> Path:
         axes.set_ylabel("coverage of the worst tenth")
         axes.set_title("Left is smaller, up is more even")
 
-    return _saved(draw, path)
+    return _save(draw, path)
 
 
 def landscape(data: Mapping[str, Any], path: Path) -> Path:
@@ -173,7 +173,7 @@ def landscape(data: Mapping[str, Any], path: Path) -> Path:
         axes.set_aspect("equal")
         axes.set_title(f"Where thresholds are high and low ({data['method']})")
 
-    return _saved(draw, path)
+    return _save(draw, path)
 
 
 def _places(candidates: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
@@ -199,7 +199,7 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     return styles
 
 
-def _saved(draw: Callable[[Axes], None], path: Path) -> Path:
+def _save(draw: Callable[[Axes], None], path: Path) -> Path:
     with needs("matplotlib", "plots"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Reals, at_least_single, check_finite, whole_number
-from vicinal._util.memory import rows_within
 from vicinal._util.register import register
+from vicinal._util.work import rows_within
 from vicinal.errors import ShapeMismatch
 from vicinal.neighbors.products import row_products
 from vicinal.outputs import ModelOutputs

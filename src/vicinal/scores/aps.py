@@ -9,7 +9,7 @@ import numpy as np
 
 from vicinal._util.arrays import Bools, Floats, Ints, Reals, non_negative, seed_number, whole_number
 from vicinal._util.register import register
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.kernels import rows as kernels
 from vicinal.scores.score import SortedScore
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from vicinal._util.arrays import Floats, Ints, Reals
 from vicinal._util.register import register
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.errors import Incompatible
 from vicinal.kernels import rows as kernels
+from vicinal.probability_models.model import row_maxima
 from vicinal.scores.score import ClassificationScore
 
 
@@ -73,14 +74,6 @@ def _is_top(xp: Any, probabilities: Any) -> Any:
     """Return which label is the most probable of each row; of equals, the first, (n, classes)."""
     numbers = xp.arange(probabilities.shape[1], device=array_api_compat.device(probabilities))
     return numbers == xp.argmax(probabilities, axis=1, keepdims=True)
-
-
-def row_maxima(probabilities: Reals) -> Reals:
-    """Return the largest probability of each row, (n,)."""
-    bits = probabilities.view(np.int32 if probabilities.dtype == np.float32 else np.int64)
-    out = np.empty(len(bits), bits.dtype)
-    over_chunks(lambda start, stop: kernels.row_maxima(bits, start, stop, out), *bits.shape)
-    return out.view(probabilities.dtype)
 
 
 def top_labels(probabilities: Reals) -> Ints:

@@ -75,11 +75,11 @@ class ScaledResidual(RegressionScore):
 
     def prepare(self, outputs: RegressionOutputs) -> RegressionOutputs:
         """Return the outputs with the scales that the model gives them."""
-        return outputs if self.scale is None else _scaled(outputs, self.scale.apply(outputs), self.scale)
+        return outputs if self.scale is None else _scale(outputs, self.scale.apply(outputs), self.scale)
 
     def prepare_left_out(self, outputs: RegressionOutputs) -> RegressionOutputs:
         """Return the same for the rows that the model was fitted on."""
-        return outputs if self.scale is None else _scaled(outputs, self.scale.apply_left_out(outputs), self.scale)
+        return outputs if self.scale is None else _scale(outputs, self.scale.apply_left_out(outputs), self.scale)
 
     @property
     def reads_representations(self) -> bool:
@@ -116,7 +116,7 @@ def scales(outputs: RegressionOutputs) -> Floats:
     return outputs.scales
 
 
-def _scaled(outputs: RegressionOutputs, widths: Floats, model: ScaleModel) -> RegressionOutputs:
+def _scale(outputs: RegressionOutputs, widths: Floats, model: ScaleModel) -> RegressionOutputs:
     """Return the outputs with these scales; refuse what is not one positive finite number for each row."""
     found = np.asarray(widths, dtype=np.float64)
     if found.shape != (len(outputs),) or not np.all((found > 0) & np.isfinite(found)):

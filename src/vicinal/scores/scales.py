@@ -18,7 +18,7 @@ from vicinal._util.arrays import Floats, Ints, as_targets, proper_share
 from vicinal._util.register import register
 from vicinal.errors import Incompatible, InvalidValue, TooFewRows
 from vicinal.kernels.distances import Panel
-from vicinal.kernels.votes import averaged, listed_averages
+from vicinal.kernels.votes import average_values, listed_averages
 from vicinal.kernels.weights import Rule
 from vicinal.neighbors.fit import likeliest
 from vicinal.neighbors.fitted_rows import FittedRows
@@ -110,7 +110,7 @@ class NeighborScales(ScaleModel):
             rule, local = localizer.rule(n - 1), np.empty(n)
             listed_averages(lists.lists, residuals, rule, local)
             losses = {
-                smoothing: _likelihood(residuals, _blended(local, residuals, smoothing)) for smoothing in SMOOTHINGS
+                smoothing: _likelihood(residuals, _blend(local, residuals, smoothing)) for smoothing in SMOOTHINGS
             }
             found[localizer] = min(losses, key=lambda smoothing: losses[smoothing])
             return losses[found[localizer]]
@@ -135,13 +135,13 @@ class NeighborScales(ScaleModel):
         local = np.empty(len(outputs))
 
         def work(panel: Panel, rule: Rule, own: Ints, first: int, start: int, stop: int) -> None:
-            averaged(panel, rule, own[first:], self.residuals, start, stop, local[first:])
+            average_values(panel, rule, own[first:], self.residuals, start, stop, local[first:])
 
         self.rows.over(outputs, WHY, work, themselves=themselves)
-        return _blended(local, self.residuals, self.smoothing)
+        return _blend(local, self.residuals, self.smoothing)
 
 
-def _blended(local: Floats, residuals: Floats, smoothing: float) -> Floats:
+def _blend(local: Floats, residuals: Floats, smoothing: float) -> Floats:
     """Return local means drawn toward the mean of all."""
     return (1 - smoothing) * local + smoothing * float(residuals.mean())
 

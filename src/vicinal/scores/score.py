@@ -61,12 +61,12 @@ class SortedScore(ClassificationScore):
 
     def formula(self, xp: Any, probabilities: Any, uniforms: Any) -> Any:
         """Return the score of every label, (n, classes)."""
-        _, order, scores = self._sorted(xp, probabilities, uniforms)
+        _, order, scores = self._sort(xp, probabilities, uniforms)
         return xp.take_along_axis(scores, xp.argsort(order, axis=1), axis=1)
 
     def find_members(self, xp: Any, probabilities: Any, uniforms: Any, thresholds: Any) -> Any:
         """Return which labels score at most the row's threshold, (n, classes)."""
-        values, order, scores = self._sorted(xp, probabilities, uniforms)
+        values, order, scores = self._sort(xp, probabilities, uniforms)
         length = xp.sum(xp.astype(scores <= thresholds[:, None], xp.int64), axis=1, keepdims=True)
         last = xp.where(length > 0, length - 1, length)
         least, label = xp.take_along_axis(values, last, axis=1), xp.take_along_axis(order, last, axis=1)
@@ -74,7 +74,7 @@ class SortedScore(ClassificationScore):
         inside = (probabilities > least) | ((probabilities == least) & (numbers <= label))
         return inside & (length > 0)
 
-    def _sorted(self, xp: Any, probabilities: Any, uniforms: Any) -> tuple[Any, Any, Any]:
+    def _sort(self, xp: Any, probabilities: Any, uniforms: Any) -> tuple[Any, Any, Any]:
         """Return sorted probabilities, their labels and their scores, (n, classes) each."""
         order = xp.argsort(probabilities, axis=1, descending=True, stable=True)
         values = xp.take_along_axis(probabilities, order, axis=1)

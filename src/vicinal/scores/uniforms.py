@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vicinal._util.arrays import Floats
-from vicinal._util.hashing import hashed, hashed_values, id_words
+from vicinal._util.hashing import hash_values, hash_words, id_words
 from vicinal.outputs import ClassificationOutputs
 
 
@@ -24,5 +24,5 @@ def row_uniforms(outputs: ClassificationOutputs, seed: int | None) -> Floats:
     if outputs.uniforms is not None:
         return outputs.uniforms
     if outputs.row_ids is not None:
-        return hashed(id_words(outputs.row_ids), seed)
-    return hashed_values(outputs.given, seed)
+        return hash_words(id_words(outputs.row_ids), seed)
+    return hash_values(outputs.given, seed)

@@ -69,13 +69,13 @@ def _describe_token(app: FastAPI) -> None:
     """Say in the OpenAPI that requests show a token."""
     made = app.openapi
 
-    def described() -> dict[str, Any]:
+    def describe_api() -> dict[str, Any]:
         found = made()
         found.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]
         return found
 
-    app.openapi = described  # type: ignore[method-assign]  # as FastAPI means it to be changed
+    app.openapi = describe_api  # type: ignore[method-assign]  # as FastAPI means it to be changed
 
 
 async def _read(service: Service, request: Request) -> Asked:
@@ -112,20 +112,20 @@ def _add_work(app: FastAPI, service: Service) -> None:
 def _add_looks(app: FastAPI, service: Service) -> None:
     plain: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": schemas.TEXT}}}}
 
-    @app.get("/model", summary="What is served", responses=schemas.replied(schemas.MODEL))
+    @app.get("/model", summary="What is served", responses=schemas.describe_reply(schemas.MODEL))
     async def model() -> Response:
         return _json(service.model())
 
-    @app.get("/drift", summary="Coverage and drift", responses=schemas.replied(schemas.DRIFT))
+    @app.get("/drift", summary="Coverage and drift", responses=schemas.describe_reply(schemas.DRIFT))
     async def drift() -> Response:
         return _json(service.drift())
 
-    @app.get("/examples", summary="Rows to try", responses=schemas.replied(schemas.EXAMPLES))
+    @app.get("/examples", summary="Rows to try", responses=schemas.describe_reply(schemas.EXAMPLES))
     async def examples() -> Response:
         found = service.examples
         return _json({"source": found.source, "total": found.total, "rows": found.listed()})
 
-    one = schemas.replied({"type": "object"}, 404, 422)
+    one = schemas.describe_reply({"type": "object"}, 404, 422)
 
     @app.get("/examples/{row}", summary="One of them, as a request", responses=one)
     async def example(row: str) -> Response:

@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from vicinal.outputs import ModelOutputs, stacked
+from vicinal.outputs import ModelOutputs, stack_outputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.service.errors import Refused
@@ -132,7 +132,7 @@ def _answered(jobs: list[Job]) -> list[Regions | Exception]:
     """Answer several requests as one; where that fails, each alone, so that one cannot spoil the others."""
     if len(jobs) > 1:
         with suppress(Exception):
-            together = _predict(jobs[0].predictor, stacked([job.outputs for job in jobs]))
+            together = _predict(jobs[0].predictor, stack_outputs([job.outputs for job in jobs]))
             ends = np.cumsum([len(job.outputs) for job in jobs]).tolist()
             return [together[end - len(job.outputs) : end] for job, end in zip(jobs, ends, strict=True)]
     return [_alone(job) for job in jobs]

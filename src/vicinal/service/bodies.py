@@ -22,7 +22,7 @@ from vicinal.service.options import LONGEST_ID, NAMES, Options, read_options
 from vicinal.tables.files import KNOWN, MAX_TEXT, STANDARD_INPUT
 from vicinal.tables.ipc import ArrowTable
 from vicinal.tables.npz import NpzTable
-from vicinal.tables.rows import TARGETS, recognized
+from vicinal.tables.rows import TARGETS, recognize_columns
 from vicinal.tables.table import Columns, Table
 
 with needs("pydantic", "serve"):
@@ -91,10 +91,10 @@ def asked(body: bytes, content_type: str, query: Mapping[str, str], limits: Limi
         expected = ", ".join((JSON, *TABLES))
         hint = f" With curl: -H 'Content-Type: {JSON}'." if kind == "application/x-www-form-urlencoded" else ""
         raise Refused(415, f"Content-Type must be one of {expected}; got {content_type[:100]!r}.{hint}")
-    return _chosen(Asked(outputs, targets, options))
+    return _choose(Asked(outputs, targets, options))
 
 
-def _chosen(found: Asked) -> Asked:
+def _choose(found: Asked) -> Asked:
     """Return what is asked of the one row, where only one is wanted; refuse ids that could be mixed up."""
     outputs, targets, row = found.outputs, found.targets, found.options.row
     if row is not None:
@@ -231,7 +231,7 @@ def _from_table(
 
 def _rows(table: Table, limits: Limits) -> tuple[ModelOutputs, NDArray[Any] | None]:
     """Return outputs and, where they come along, targets; refuse, by what headers say, what would be too much."""
-    rows = recognized(table, truth=any(name in table.columns for name in TARGETS))
+    rows = recognize_columns(table, truth=any(name in table.columns for name in TARGETS))
     if (table.n_rows or 0) > limits.most_rows:
         msg = f"a request may have {limits.most_rows} rows; this one has {table.n_rows}. Send them in parts."
         raise Refused(413, msg)

@@ -111,7 +111,7 @@ class Client:
     def predict(self, outputs: ModelOutputs, coverage: Coverage | None = None) -> Answer:
         """Return the sets or intervals of rows, with the ids by which their truth is told."""
         check_outputs(outputs)
-        body = self._ask("POST", _path("/predict", coverage=coverage), _packed(outputs), NPZ, accept=NPZ)
+        body = self._ask("POST", _path("/predict", coverage=coverage), _pack(outputs), NPZ, accept=NPZ)
         with np.load(io.BytesIO(body), allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
         about = json.loads(str(arrays["about"]))
@@ -127,7 +127,7 @@ class Client:
         """Return why the answer for one row is what it is, as the service's /explain says it."""
         check_outputs(outputs)
         number = whole_number("row", row, least=0, most=len(outputs) - 1)
-        return self._json("POST", _path("/explain", coverage=coverage), _packed(outputs[number : number + 1]), NPZ)
+        return self._json("POST", _path("/explain", coverage=coverage), _pack(outputs[number : number + 1]), NPZ)
 
     def feedback(self, row_ids: Sequence[str | int], targets: ArrayLike) -> Feedback:
         """Tell the truth of rows that were answered: labels, as numbers or names, or values."""
@@ -185,16 +185,16 @@ class Client:
         headers = {"Content-Type": kind, "Accept": accept}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
-        status, found = self._sent(method, self._parts.path.rstrip("/") + path, body, headers)
+        status, found = self._send(method, self._parts.path.rstrip("/") + path, body, headers)
         if status >= 400:  # noqa: PLR2004
             raise ServiceRefused(status, _sentence(found))
         return found
 
-    def _sent(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+    def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         """Return status and body of a reply; once more where a kept connection turns out to be closed."""
         while True:
             kept = bool(self._idle)
-            connection = self._idle.pop() if kept else self._connected()
+            connection = self._idle.pop() if kept else self._connect()
             try:
                 connection.request(method, path, body, headers)
                 reply = connection.getresponse()
@@ -211,7 +211,7 @@ class Client:
             self._idle.append(connection)
             return found
 
-    def _connected(self) -> HTTPConnection:
+    def _connect(self) -> HTTPConnection:
         kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         return kind(self._parts.hostname or "", self._parts.port, timeout=self.timeout)
 
@@ -235,7 +235,7 @@ def _path(path: str, *, coverage: Coverage | None) -> str:
     return f"{path}?{urlencode({'coverage': str(coverage)})}"
 
 
-def _packed(outputs: ModelOutputs) -> bytes:
+def _pack(outputs: ModelOutputs) -> bytes:
     """Return outputs as a .npz archive."""
     columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
     if columns.get("class_names") is not None:

@@ -55,7 +55,7 @@ class Counts:
         for share in (self.coverage, self.lower, self.upper, self.target):
             share.set(float("nan"))  # there is none before the first truth
 
-    def answered(self, regions: Regions, remembered: int) -> None:
+    def count_answer(self, regions: Regions, remembered: int) -> None:
         """Count answers."""
         self.rows.observe(len(regions))
         sizes = regions.sizes if isinstance(regions, PredictionSets) else regions.lengths

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.calibration.fingerprints import row_marks
+from vicinal._util.hashing import row_marks
 from vicinal.datasets import load_cifar100_resnet18
 from vicinal.errors import Incompatible, VicinalError
 from vicinal.evaluation.drift import DriftMonitor
@@ -17,7 +17,7 @@ from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutpu
 from vicinal.predictor.predictors import SetPredictor
 from vicinal.service.batching import AnyPredictor
 from vicinal.tables.opening import open_table
-from vicinal.tables.rows import TARGETS, recognized
+from vicinal.tables.rows import TARGETS, recognize_columns
 
 MOST = 200
 """Rows that can be picked."""
@@ -59,7 +59,7 @@ def as_body(outputs: ModelOutputs) -> dict[str, Any]:
 def from_file(path: str, predictor: AnyPredictor) -> Examples:
     """Return the first rows of a file; the predictor must be able to answer them."""
     table = open_table([path])
-    rows = recognized(table, truth=any(name in table.columns for name in TARGETS))
+    rows = recognize_columns(table, truth=any(name in table.columns for name in TARGETS))
     outputs, targets = next(rows.each(lambda _, outputs, targets: (outputs, targets), MOST))
     try:
         predictor.predict(outputs[:1])  # type: ignore[arg-type]  # it refuses what it cannot answer
@@ -71,7 +71,7 @@ def from_file(path: str, predictor: AnyPredictor) -> Examples:
     return Examples(outputs, truths, Path(path).name, table.n_rows)
 
 
-def bundled(predictor: AnyPredictor) -> Examples:
+def load_bundled(predictor: AnyPredictor) -> Examples:
     """Return rows that ship with vicinal and are new to the predictor; none where they are not of its kind."""
     nothing = Examples(None, None, "")
     if not isinstance(predictor, SetPredictor) or predictor.class_names is None:

@@ -25,7 +25,7 @@ MOST_LABELS = 60
 """Labels that are listed at most."""
 
 
-def explained(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) -> dict[str, Any]:
+def explain_row(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) -> dict[str, Any]:
     """Return one row's answer, its threshold beside the global one, its neighbors, and labels with their p-values."""
     one = outputs[:1]
     explanation = predictor.explain(one)

@@ -66,7 +66,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        await _Visit(self, scope, receive, send).answered()
+        await _Visit(self, scope, receive, send).answer()
 
     def enter(self, path: str) -> bool:
         """Count a request in, where there is room for it."""
@@ -110,7 +110,7 @@ class _Visit:
         if scope["method"] == "HEAD":  # as GET; the server leaves the body out
             self.scope = {**scope, "method": "GET"}
 
-    async def answered(self) -> None:
+    async def answer(self) -> None:
         """Answer, whatever happens."""
         entered = False
         try:

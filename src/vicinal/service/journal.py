@@ -48,7 +48,7 @@ class Record:
         return frame + CHECK.pack(zlib.crc32(frame)) + body
 
     @classmethod
-    def unpacked(cls, body: bytes, length: int) -> Record:
+    def unpack(cls, body: bytes, length: int) -> Record:
         """Return the record that bytes are."""
         words = json.loads(body[:length])
         arrays, place = {}, length
@@ -96,19 +96,19 @@ class Journal:
         if not head.strip(b"\0") and not file.read().strip(b"\0"):
             return None
         if len(head) < HEAD or not head.startswith(MARK):
-            raise self._damaged("there is no record")
+            raise self._report_damage("there is no record")
         _, words, length, checksum = FRAME.unpack(head[: FRAME.size])
         if CHECK.unpack(head[FRAME.size :])[0] != zlib.crc32(head[: FRAME.size]) or words > length > 0:
-            raise self._damaged("the head of a record does not agree with its checksum")
+            raise self._report_damage("the head of a record does not agree with its checksum")
         body = file.read(length)
         if zlib.crc32(body) != checksum:
             if HEAD + length >= left:
                 return None
-            raise self._damaged("a record does not agree with its checksum")
+            raise self._report_damage("a record does not agree with its checksum")
         try:
-            return Record.unpacked(body, words)
+            return Record.unpack(body, words)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-            raise self._damaged(one_line(error)) from error
+            raise self._report_damage(one_line(error)) from error
 
     def append(self, record: Record) -> None:
         """Add a record: all of it, or nothing."""
@@ -155,5 +155,5 @@ class Journal:
             raise CannotWrite(msg) from None
         return handle
 
-    def _damaged(self, why: str) -> CorruptArtifact:
+    def _report_damage(self, why: str) -> CorruptArtifact:
         return CorruptArtifact(f"{self.path} is damaged at byte {self._length}: {why}. Move it away to begin anew.")

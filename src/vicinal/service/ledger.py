@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.arrays import Bools, Floats
-from vicinal.calibration.fingerprints import row_marks
+from vicinal._util.hashing import row_marks
 from vicinal.errors import CannotWrite, CorruptArtifact, UnsupportedArtifact
 from vicinal.evaluation.drift import Drift, DriftMonitor
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs

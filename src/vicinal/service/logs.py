@@ -11,7 +11,7 @@ from functools import lru_cache
 LOGGER = logging.getLogger("vicinal.service")
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormat(logging.Formatter):
     """Writes a record as one JSON object; what is given as `extra={"fields": {...}}` stands beside the message."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -36,7 +36,7 @@ def _second(moment: int) -> str:
 def configure(level: int = logging.INFO) -> None:
     """Send what the service and its server say to standard error, a line each."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLogFormat())
     for name, least in (("vicinal.service", level), ("uvicorn.error", max(level, logging.WARNING))):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vicinal.calibration.levels import Coverage, exact_coverage, read_coverage
+from vicinal.calibration.levels import Coverage, exact_coverage, parse_coverage
 from vicinal.service.errors import Refused
 
 LONGEST_ID = 200
@@ -46,7 +46,7 @@ def read_options(query: Mapping[str, str], body: Mapping[str, Any]) -> Options:
 def _read(name: str, text: str) -> Any:
     """Return an option that stands in the address."""
     if name == "coverage":
-        return read_coverage(text)
+        return parse_coverage(text)
     if name == "remember":
         return WORDS.get(text.lower(), text)
     if name == "id":

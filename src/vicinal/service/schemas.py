@@ -202,18 +202,18 @@ class Descriptions:
         self.rows = rows_body(predictor, sample)
         row = record({**(SET if sets else INTERVAL), "truth": {"oneOf": [LABEL, NUMBER]}}, ("truth",))
         found = record({"answers": {"type": "array", "items": row}, **ABOUT, "note": TEXT}, ("note",))
-        self.answers = replied(found, *refused, binary=True)
-        self.why = replied(record(WHY_SET if sets else WHY_INTERVAL), *refused)
+        self.answers = describe_reply(found, *refused, binary=True)
+        self.why = describe_reply(record(WHY_SET if sets else WHY_INTERVAL), *refused)
         ids = {"type": "array", "minItems": 1, "items": {"oneOf": [ID, {"type": "integer"}]}}
         told = {"row_ids": ["5d1c90fe-0"], word: [0]}
         content = {
             JSON: {"schema": record({"row_ids": ids, word: truths(predictor)}), "examples": {"one": {"value": told}}}
         }
         self.truths: Schema = {"requestBody": {"required": True, "content": content}}
-        self.taken = replied(FEEDBACK_REPLY, *refused, 404, 409, 507)
+        self.taken = describe_reply(FEEDBACK_REPLY, *refused, 404, 409, 507)
 
 
-def replied(schema: Schema, *statuses: int, binary: bool = False) -> dict[int | str, dict[str, Any]]:
+def describe_reply(schema: Schema, *statuses: int, binary: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return what OpenAPI says of the replies to a request."""
     content: Schema = {JSON: {"schema": schema}}
     if binary:

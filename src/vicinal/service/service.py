@@ -26,7 +26,7 @@ from vicinal.service.bodies import Asked, Limits, check_keys, column, parsed_jso
 from vicinal.service.counting import Counts
 from vicinal.service.errors import Refused
 from vicinal.service.examples import Examples, truth_words
-from vicinal.service.explaining import explained
+from vicinal.service.explaining import explain_row
 from vicinal.service.journal import Journal
 from vicinal.service.ledger import Ledger
 from vicinal.service.logs import LOGGER, log
@@ -65,7 +65,7 @@ class Service:
             for rows in (self.examples.outputs, self.sample):
                 for one in () if rows is None else (rows[:1], _single(rows[:1])):
                     self.predictor.predict(one)  # type: ignore[arg-type]
-                    explained(self.predictor, one, 1)
+                    explain_row(self.predictor, one, 1)
                     self.predictor.target_scores(one, [0])
         except Exception:
             self.state = "failed to compile; the log says why"
@@ -83,16 +83,16 @@ class Service:
         ids = self._ids(asked)
         if asked.options.remember:
             self._remember(ids, asked.outputs, regions, about["coverage"])
-        self.counts.answered(regions, len(self.ledger))
+        self.counts.count_answer(regions, len(self.ledger))
         truths = None if asked.targets is None else truth_words(self.predictor, asked.targets.tolist())
-        said = (answers_of(ids, regions), {**about, **noted(asked.outputs)}, accept, truths)
+        said = (answers_of(ids, regions), {**about, **note_columns(asked.outputs)}, accept, truths)
         return await self.batcher.run(seconds, reply, *said) if len(ids) > TOGETHER else reply(*said)
 
     async def explain(self, asked: Asked) -> dict[str, Any]:
         """Return why one row's answer is what it is."""
         predictor, about = self.at(asked.options.coverage)
         seconds, neighbors = self.settings.timeout, asked.options.neighbors
-        return {**about, **await self.batcher.run(seconds, explained, predictor, asked.outputs, neighbors)}
+        return {**about, **await self.batcher.run(seconds, explain_row, predictor, asked.outputs, neighbors)}
 
     async def feedback(self, body: bytes) -> dict[str, Any]:
         """Take truths in, each for an answer that is remembered."""
@@ -144,7 +144,7 @@ class Service:
             "created": self.info.created,
             "coverage": float(exact_coverage(predictor.coverage)),
             "most_coverage": predictor.calibration.n_ranked / (predictor.calibration.n_ranked + 1),
-            "guarantee": guaranteed(predictor),
+            "guarantee": describe_guarantee(predictor),
             "parts": self.info.parts,
             "rows": predictor.calibration.n_ranked,
             "n_classes": predictor.n_classes if isinstance(predictor, SetPredictor) else None,
@@ -171,7 +171,7 @@ class Service:
         share = exact_coverage(self.predictor.coverage if coverage is None else coverage)
         if share not in self._known:
             predictor = self.predictor if coverage is None else self.predictor.at(coverage)
-            about = {"coverage": float(share), "guarantee": guaranteed(predictor), "model": self.info.checksum}
+            about = {"coverage": float(share), "guarantee": describe_guarantee(predictor), "model": self.info.checksum}
             if len(self._known) >= COVERAGES:
                 self._known.clear()
             self._known[share] = predictor, about
@@ -218,9 +218,9 @@ class Service:
             raise Refused(422, f"feedback needs as many {word} as row_ids; got {len(targets)} and {len(ids)}.")
         if len(ids) > self.settings.max_rows:
             raise Refused(413, f"feedback may have {self.settings.max_rows} rows; this has {len(ids)}.")
-        return ids, self._checked(word, targets)
+        return ids, self._check(word, targets)
 
-    def _checked(self, word: str, targets: NDArray[Any]) -> Ints | Floats:
+    def _check(self, word: str, targets: NDArray[Any]) -> Ints | Floats:
         """Return truths as numbers; what is refused is said of what was sent."""
         predictor = self.predictor
         try:
@@ -232,7 +232,7 @@ class Service:
             raise Refused(422, words) from error
 
 
-def guaranteed(predictor: AnyPredictor) -> dict[str, Any]:
+def describe_guarantee(predictor: AnyPredictor) -> dict[str, Any]:
     """Return what is promised, in words and numbers."""
     found = predictor.guarantee
     return {"words": str(found), "method": found.method, "probability": found.probability, "rows": found.n}
@@ -243,7 +243,7 @@ def moment(drift: Drift, *, words: bool = True) -> dict[str, Any]:
     return {**asdict(drift), **({"words": str(drift)} if words else {})}
 
 
-def noted(outputs: ModelOutputs) -> dict[str, Any]:
+def note_columns(outputs: ModelOutputs) -> dict[str, Any]:
     """Return a note where logits look as if a softmax had been taken already."""
     logits = outputs.logits if isinstance(outputs, ClassificationOutputs) else None
     if logits is None or not looks_like_probabilities(logits):

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from vicinal._util.arrays import positive, whole_number
-from vicinal._util.memory import megabytes
+from vicinal._util.work import megabytes
 from vicinal.errors import InvalidValue
 from vicinal.service.client import TOKEN
 

@@ -70,11 +70,11 @@ def read_header(stream: IO[bytes], what: str) -> Header:
     if not text or len(text) < length:
         msg = f"{what} has a damaged .npy header: {length} bytes long, with {len(text)} there."
         raise InvalidFile(msg)
-    dtype, shape, fortran = _parsed(io.BytesIO(length_bytes + text), version, what)
+    dtype, shape, fortran = _parse(io.BytesIO(length_bytes + text), version, what)
     return Header(dtype, shape, fortran, len(start) + len(length_bytes) + length)
 
 
-def _parsed(stream: IO[bytes], version: tuple[int, int], what: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+def _parse(stream: IO[bytes], version: tuple[int, int], what: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
     read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
     try:
         with warnings.catch_warnings():

@@ -66,9 +66,9 @@ class ArrowColumns(Table):
     def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> NDArray[Any]:
         """Return one column of a batch, (rows,) or (rows, width); `first` is the number of its first row."""
         if name in self.wide:
-            parts = [self._scalars(_stored(batch.column(part)), part, first) for part in self.wide[name]]
+            parts = [self._scalars(_store(batch.column(part)), part, first) for part in self.wide[name]]
             return np.stack(parts, axis=1, dtype=np.result_type(*parts), casting="unsafe")
-        array = _stored(batch.column(name))
+        array = _store(batch.column(name))
         return self._lists(array, name, first, widths) if _is_list(array.type) else self._scalars(array, name, first)
 
     def _scalars(self, array: Any, name: str, first: int) -> NDArray[Any]:
@@ -115,7 +115,7 @@ def _stored_type(kind: Any) -> Any:
     return kind.storage_type
 
 
-def _stored(array: Any) -> Any:
+def _store(array: Any) -> Any:
     """Return an array without the extension type that tensors are wrapped in."""
     import pyarrow as pa
 

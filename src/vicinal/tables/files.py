@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.text import one_line, shown
+from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidArgument, InvalidFile
 from vicinal.tables.table import Columns, Table
 
@@ -38,7 +38,7 @@ EXPECTED = (
 def listed(names: Sequence[str]) -> str:
     """Return names as they are put in a message: the first of them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return (", ".join(shown(name[:100]) for name in names[:NAMED]) or "none") + more
+    return (", ".join(show_path(name[:100]) for name in names[:NAMED]) or "none") + more
 
 
 @contextmanager
@@ -64,15 +64,15 @@ def reading(name: str) -> Iterator[None]:
 
 def check_file(path: Path) -> None:
     """Refuse what is not a file with something in it."""
-    with reading(shown(path)):
+    with reading(show_path(path)):
         size = path.stat().st_size
         if path.is_dir():
             raise IsADirectoryError
         if not path.is_file():
-            msg = f"cannot read {shown(path)}: it is not a regular file; use - for standard input."
+            msg = f"cannot read {show_path(path)}: it is not a regular file; use - for standard input."
             raise InvalidFile(msg)
     if size == 0:
-        msg = f"{shown(path)} is empty (0 bytes). Write it again."
+        msg = f"{show_path(path)} is empty (0 bytes). Write it again."
         raise InvalidFile(msg)
 
 
@@ -85,7 +85,7 @@ def check_expansion(size: int, packed: int, what: str) -> None:
 
 def file_identity(path: Path) -> dict[str, Any]:
     """Return the absolute path, the size and the time of change of a file."""
-    with reading(shown(path)):
+    with reading(show_path(path)):
         status = path.stat()
     return {"path": str(path.absolute()), "bytes": status.st_size, "changed_ns": status.st_mtime_ns}
 
@@ -124,7 +124,7 @@ def equal_rows(counts: Mapping[str, int], columns: Sequence[str]) -> int:
     return counts[first]
 
 
-def rebatched(pieces: Iterator[Columns], rows: int) -> Iterator[Columns]:
+def rebatch(pieces: Iterator[Columns], rows: int) -> Iterator[Columns]:
     """Yield chunks of exactly `rows` rows, the last shorter, as arrays of their own."""
     held: list[Columns] = []
     count = 0

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from vicinal._util.extras import needs
-from vicinal._util.text import one_line, shown
+from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidFile
 from vicinal.tables.arrow import ArrowColumns, wide_columns
-from vicinal.tables.files import check_file, check_request, file_identity, reading, rebatched
+from vicinal.tables.files import check_file, check_request, file_identity, reading, rebatch
 from vicinal.tables.table import Columns
 
 MAGIC = b"ARROW1"
@@ -53,7 +53,7 @@ class ArrowTable(ArrowColumns):
     @property
     def name(self) -> str:
         """The path."""
-        return shown(self.path)
+        return show_path(self.path)
 
     @property
     def n_rows(self) -> int | None:
@@ -64,7 +64,7 @@ class ArrowTable(ArrowColumns):
         """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
         check_request(self, columns, rows, start)
         self.check_types(columns)
-        return rebatched(self._pieces(columns, start), rows)
+        return rebatch(self._pieces(columns, start), rows)
 
     def _pieces(self, columns: Sequence[str], start: int) -> Iterator[Columns]:
         position = 0
@@ -86,7 +86,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
     """Open the stream; whatever is wrong with it, now or while it is read, becomes one line."""
     import pyarrow as pa
 
-    what = shown(path)
+    what = show_path(path)
     try:
         with reading(what), pa.memory_map(str(path)) as source:
             whole = source.read_buffer()

@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.text import one_line, shown, strict_json
+from vicinal._util.text import one_line, show_path, strict_json
 from vicinal.errors import InvalidFile
 from vicinal.tables.files import STANDARD_INPUT, as_texts, check_file, check_request, file_identity, listed, reading
 from vicinal.tables.table import Columns, Table
@@ -52,14 +52,14 @@ class JsonLinesTable(Table):
             return cls(None, tuple(_object(first, "standard input")), [chain([first], lines)])
         path = Path(source).expanduser()
         check_file(path)
-        with reading(shown(path)), path.open("rb") as stream:
-            first = _first(_lines(stream, shown(path)), shown(path))
-        return cls(path, tuple(_object(first, shown(path))), [])
+        with reading(show_path(path)), path.open("rb") as stream:
+            first = _first(_lines(stream, show_path(path)), show_path(path))
+        return cls(path, tuple(_object(first, show_path(path))), [])
 
     @property
     def name(self) -> str:
         """The path, or "standard input"."""
-        return "standard input" if self.path is None else shown(self.path)
+        return "standard input" if self.path is None else show_path(self.path)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class JsonLinesTable(Table):
             return value
         if value and not NUMBERS.issuperset(map(type, value)):
             odd = next(item for item in value if type(item) not in NUMBERS)
-            self._refuse(name, number, f"a list with {_described(odd)} in it")
+            self._refuse(name, number, f"a list with {_describe(odd)} in it")
         try:
             array = np.array(value, dtype=np.float64)
         except OverflowError:
@@ -136,12 +136,12 @@ class JsonLinesTable(Table):
 
     def _column(self, name: str, values: list[Any], numbers: list[int], kinds: dict[str, str]) -> NDArray[Any]:
         """Return one column of a chunk, (rows,) or (rows, width); all rows must be like the first."""
-        kind = kinds.setdefault(name, _described(values[0]))
+        kind = kinds.setdefault(name, _describe(values[0]))
         if kind in NO_COLUMN:
             self._refuse(name, numbers[0], kind)
         for number, value in zip(numbers, values, strict=True):
-            if _described(value) != kind:
-                self._refuse(name, number, _described(value), f"{kind}, as in the first row")
+            if _describe(value) != kind:
+                self._refuse(name, number, _describe(value), f"{kind}, as in the first row")
             if kind == NUMBER and not _fits(value):
                 self._refuse(name, number, "a number that is too large")
         if kind == TEXT:
@@ -161,7 +161,7 @@ class JsonLinesTable(Table):
         return {"path": STANDARD_INPUT} if self.path is None else file_identity(self.path)
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     return f"a list of {len(value)} numbers" if isinstance(value, np.ndarray) else DESCRIBED.get(type(value), "null")
 
 
@@ -210,6 +210,6 @@ def _object(line: Line, name: str) -> dict[str, Any]:
         msg = f"{_place(name, line[0])} is not JSON: {one_line(error)}"
         raise InvalidFile(msg) from error
     if not isinstance(found, dict):
-        msg = f'{_place(name, line[0])} must be an object such as {{"logits": [0.1, 2.3]}}; got {_described(found)}.'
+        msg = f'{_place(name, line[0])} must be an object such as {{"logits": [0.1, 2.3]}}; got {_describe(found)}.'
         raise InvalidFile(msg)
     return found

@@ -13,7 +13,7 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.text import shown
+from vicinal._util.text import show_path
 from vicinal.tables.arrays import (
     Header,
     check_column,
@@ -50,7 +50,7 @@ class NpyTable(Table):
     @property
     def name(self) -> str:
         """The paths, as they were given."""
-        return ", ".join(shown(path) for path in self.paths.values())
+        return ", ".join(show_path(path) for path in self.paths.values())
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -66,17 +66,17 @@ class NpyTable(Table):
     def class_names(self) -> list[str] | None:
         """What a text file under the name class_names says."""
         header, path = self.headers.get("class_names"), self.paths.get("class_names")
-        if path is None or not holds_names(header, shown(path)):
+        if path is None or not holds_names(header, show_path(path)):
             return None
-        with reading(shown(path)), path.open("rb") as stream:
+        with reading(show_path(path)), path.open("rb") as stream:
             stream.seek(header.offset)
-            return take_names(stream, header, shown(path))
+            return take_names(stream, header, show_path(path))
 
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
         """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
         check_request(self, columns, rows, start)
         for name in columns:
-            check_column(self.headers[name], shown(self.paths[name]))
+            check_column(self.headers[name], show_path(self.paths[name]))
         return self._chunks(columns, rows, start, equal_rows(row_counts(self.headers), columns))
 
     def whole(self, columns: Sequence[str]) -> Columns:
@@ -89,8 +89,8 @@ class NpyTable(Table):
         for name in columns:
             if name not in found:
                 header, path = self.headers[name], self.paths[name]
-                check_column(header, shown(path))
-                with reading(shown(path)):
+                check_column(header, show_path(path))
+                with reading(show_path(path)):
                     found[name] = np.memmap(path, header.dtype, "r", header.offset, header.shape)
         return {name: found[name] for name in columns}
 
@@ -108,7 +108,7 @@ class NpyTable(Table):
                 yield {name: self._rows(streams[name], name, first, count) for name in columns}
 
     def _rows(self, stream: IO[bytes], name: str, first: int, count: int) -> NDArray[Any]:
-        header, what = self.headers[name], shown(self.paths[name])
+        header, what = self.headers[name], show_path(self.paths[name])
         if not header.by_columns:
             stream.seek(header.offset + first * header.width * header.dtype.itemsize)
             return take(stream, header, count, what)
@@ -126,7 +126,7 @@ class NpyTable(Table):
 
 
 def _file_header(path: Path) -> Header:
-    what = shown(path)
+    what = show_path(path)
     check_file(path)
     with reading(what), path.open("rb") as stream:
         header = read_header(stream, what)

@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.text import one_line, shown
+from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidFile
 from vicinal.tables.arrays import (
     BLOCK,
@@ -76,11 +76,11 @@ class NpzTable(Table):
                 if name == info.filename:
                     continue
                 if name in members:
-                    msg = f"{shown(file)} holds {name!r} twice. Write it again."
+                    msg = f"{show_path(file)} holds {name!r} twice. Write it again."
                     raise InvalidFile(msg)
-                members[name] = _member(archive, info, f"{shown(file)}: {name!r}")
+                members[name] = _member(archive, info, f"{show_path(file)}: {name!r}")
         if not members:
-            msg = f"{shown(file)} holds no arrays; write it with np.savez(path, logits=..., labels=...)."
+            msg = f"{show_path(file)} holds no arrays; write it with np.savez(path, logits=..., labels=...)."
             raise InvalidFile(msg)
         return cls(file, members)
 
@@ -92,7 +92,7 @@ class NpzTable(Table):
     @property
     def name(self) -> str:
         """The path."""
-        return shown(self.path)
+        return show_path(self.path)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class NpzTable(Table):
                 yield {name: chunk[name] for name in columns}
 
     def _what(self, name: str) -> str:
-        return f"{shown(self.path)}: {name!r}"
+        return f"{show_path(self.path)}: {name!r}"
 
     def _check_whole(self, columns: Sequence[str]) -> None:
         """Refuse Fortran order where the arrays cannot be held: it has no rows to stream."""
@@ -198,7 +198,7 @@ class _Bounded(io.BufferedReader):
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open the archive; whatever is wrong with it, now or while it is read, becomes one line."""
-    what = shown(path)
+    what = show_path(path)
     try:
         with reading(what), _Bounded(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             _check_directory(archive, path.stat().st_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from vicinal._util.text import shown
+from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
 from vicinal.tables.files import EXPECTED, KNOWN, STANDARD_INPUT, check_file, reading
 from vicinal.tables.table import Table
@@ -55,9 +55,9 @@ def _open_one(source: str) -> Table:
     path, suffix = Path(source).expanduser(), _suffix(source)
     _, equals, rest = source.partition("=")
     if equals and suffix in OPENERS and not path.exists():
-        msg = f"name=file takes .npy files only; a {suffix} file names its own columns: give {shown(rest)} alone."
+        msg = f"name=file takes .npy files only; a {suffix} file names its own columns: give {show_path(rest)} alone."
         raise InvalidFile(msg)
-    with reading(shown(path)):
+    with reading(show_path(path)):
         if path.is_dir() and partition_files(path):
             return PartitionedTable.open(path)
         folder = path.is_dir()
@@ -65,7 +65,7 @@ def _open_one(source: str) -> Table:
             raise FileNotFoundError
         if suffix not in OPENERS and not folder:
             more = " Read it with pandas, and write it with to_parquet." if suffix in (".csv", ".tsv", ".json") else ""
-            msg = f"{shown(path)} has a suffix that is not known: expected {EXPECTED}.{more}"
+            msg = f"{show_path(path)} has a suffix that is not known: expected {EXPECTED}.{more}"
             raise InvalidFile(msg)
         check_file(path)
     return OPENERS[suffix](path)
@@ -80,13 +80,13 @@ def _open_arrays(sources: Sequence[str]) -> Table:
         if not equals and Path(source).stem in NAMED:
             name, equals, file = Path(source).stem, "=", source
         if _suffix(source) != ".npy":
-            msg = f"several sources must each be name=file.npy; got {shown(source)}. Give one file alone otherwise."
+            msg = f"several sources must each be name=file.npy; got {show_path(source)}. Give one file alone otherwise."
             raise InvalidFile(msg)
         if not equals or not name:
-            msg = f"say which column {shown(file or source)} is: {shown('logits=' + (file or source))}"
+            msg = f"say which column {show_path(file or source)} is: {show_path('logits=' + (file or source))}"
             raise InvalidFile(msg)
         if name in files:
-            msg = f"each column must come once; {name!r} is both {shown(files[name])} and {shown(file)}."
+            msg = f"each column must come once; {name!r} is both {show_path(files[name])} and {show_path(file)}."
             raise InvalidFile(msg)
         files[name] = str(Path(file).expanduser())
         check_file(Path(files[name]))

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from vicinal._util.extras import needs
-from vicinal._util.text import one_line, shown
+from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidFile
 from vicinal.tables.arrow import ArrowColumns, wide_columns
-from vicinal.tables.files import check_expansion, check_file, check_request, file_identity, reading, rebatched
+from vicinal.tables.files import check_expansion, check_file, check_request, file_identity, reading, rebatch
 from vicinal.tables.table import Columns
 
 BUFFER = 1 << 14
@@ -41,14 +41,14 @@ class ParquetTable(ArrowColumns):
             groups = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
             schema = opened.schema_arrow
         if any(rows < 0 for rows in groups) or sum(groups) != metadata.num_rows:
-            msg = f"{shown(file)} is damaged: its parts have {sum(groups)} rows, but it says {metadata.num_rows}."
+            msg = f"{show_path(file)} is damaged: its parts have {sum(groups)} rows, but it says {metadata.num_rows}."
             raise InvalidFile(msg)
         return cls(schema, wide_columns(schema.names), file, groups)
 
     @property
     def name(self) -> str:
         """The path."""
-        return shown(self.path)
+        return show_path(self.path)
 
     @property
     def n_rows(self) -> int | None:
@@ -59,7 +59,7 @@ class ParquetTable(ArrowColumns):
         """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
         check_request(self, columns, rows, start)
         self.check_types(columns)
-        return rebatched(self._pieces(columns, rows, start), rows)
+        return rebatch(self._pieces(columns, rows, start), rows)
 
     def _pieces(self, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:
         """Yield the rows from `start` on as they come from the row groups, without those before it."""
@@ -95,7 +95,7 @@ def _opened(path: Path) -> Iterator[Any]:
     import pyarrow
     from pyarrow.parquet import ParquetFile
 
-    what = shown(path)
+    what = show_path(path)
     try:
         with reading(what), pyarrow.OSFile(str(path)) as source:
             yield ParquetFile(source, buffer_size=BUFFER, pre_buffer=False)

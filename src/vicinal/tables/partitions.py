@@ -11,9 +11,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from vicinal._util.text import shown
+from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.files import check_request, listed, reading, rebatched
+from vicinal.tables.files import check_request, listed, reading, rebatch
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.table import Columns, Table
 
@@ -34,7 +34,7 @@ class PartitionedTable(Table):
         """Read the schema and the number of rows of each file; refuse files that do not go together."""
         files = tuple(ParquetTable.open(path) for path in partition_files(folder))
         if not files:
-            msg = f"{shown(folder)} holds no .parquet file."
+            msg = f"{show_path(folder)} holds no .parquet file."
             raise InvalidFile(msg)
         for file in files[1:]:
             if file.class_names != files[0].class_names:
@@ -45,7 +45,7 @@ class PartitionedTable(Table):
     @property
     def name(self) -> str:
         """The path."""
-        return shown(self.folder)
+        return show_path(self.folder)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -66,14 +66,14 @@ class PartitionedTable(Table):
         """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
         check_request(self, columns, rows, start)
         self.check_types(columns)
-        return rebatched(self._pieces(columns, rows, start), rows)
+        return rebatch(self._pieces(columns, rows, start), rows)
 
     def check_types(self, columns: Sequence[str]) -> None:
         """Refuse files without these columns, or where they hold what they must not."""
         for file in self.files:
             missing = [name for name in columns if name not in file.columns]
             if missing:
-                msg = f"{file.name} has no column {shown(missing[0])!r}, which {self.files[0].name} has; "
+                msg = f"{file.name} has no column {show_path(missing[0])!r}, which {self.files[0].name} has; "
                 raise InvalidFile(msg + f"it has {listed(file.columns)}. Files of one folder must go together.")
             file.check_types(columns)
 
@@ -105,7 +105,7 @@ def partition_files(folder: str | PathLike[str]) -> list[Path]:
     root = Path(folder).expanduser()
     found: list[Path] = []
     seen: set[str] = set()
-    with reading(shown(root)):
+    with reading(show_path(root)):
         for here, folders, files in os.walk(root, followlinks=True):
             # A link to a folder above would lead here again and again.
             real = os.path.realpath(here)

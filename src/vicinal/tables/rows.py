@@ -75,7 +75,7 @@ class Rows:
         with closing(self.table.chunks(wanted, rows, start)) as chunks:  # type: ignore[type-var]
             for whole in chunks:
                 chunk = whole if stop is None else {name: column[: stop - first] for name, column in whole.items()}
-                with self._placed(first):
+                with self._name_place(first):
                     found = work(first, self._outputs(chunk), None if self.truth is None else chunk[self.truth])
                 yield found
                 first += len(chunk[wanted[0]])
@@ -96,11 +96,11 @@ class Rows:
         found = self.table.whole(self._wanted())
         if not found:
             raise self._no_rows()
-        with self._placed(0):
+        with self._name_place(0):
             return self._outputs(found), None if self.truth is None else found[self.truth]
 
     @contextmanager
-    def _placed(self, first: int) -> Iterator[None]:
+    def _name_place(self, first: int) -> Iterator[None]:
         """Say where in the table something was refused."""
         try:
             yield
@@ -123,7 +123,7 @@ class Rows:
         return made(**found)  # type: ignore[no-any-return, operator]
 
 
-def recognized(
+def recognize_columns(
     table: Table,
     *,
     truth: bool = False,
@@ -134,7 +134,7 @@ def recognized(
 
     `names` says how columns are called where not by their own name: {"logits": "my_scores"}.
     """
-    called = _called(table, names or {})
+    called = _name_columns(table, names or {})
     kinds = [kind for kind, columns in OUTPUTS.items() if all(name in called for name in columns)]
     if len(kinds) != 1:
         expected = "one of logits, probabilities, predictions, or lower and upper"
@@ -152,7 +152,7 @@ def recognized(
     )
 
 
-def _called(table: Table, names: Mapping[str, str]) -> dict[str, str]:
+def _name_columns(table: Table, names: Mapping[str, str]) -> dict[str, str]:
     """Return what each known column is called in the table."""
     found = {name: name for name in KNOWN if name in table.columns}
     for meaning, name in names.items():

@@ -32,7 +32,7 @@ def batches(loader: Iterable[Any], model: nn.Module, unpack: Unpack | None) -> I
                 batch = next(iterator)
             except StopIteration:
                 return
-            yield unpacked(batch, model) if unpack is None else _by_hand(unpack, batch)
+            yield unpack_batch(batch, model) if unpack is None else _by_hand(unpack, batch)
             count += 1
     except (VicinalError, GeneratorExit):
         raise
@@ -53,7 +53,7 @@ def _by_hand(unpack: Unpack, batch: Any) -> tuple[Any, Any]:
     return found
 
 
-def unpacked(batch: Any, model: nn.Module) -> tuple[Any, Any]:
+def unpack_batch(batch: Any, model: nn.Module) -> tuple[Any, Any]:
     """Return inputs and targets of a pair, or of a dict with the targets under a usual name."""
     if isinstance(batch, Mapping):
         return _from_dict(batch, model)
@@ -97,14 +97,14 @@ def _from_dict(batch: Mapping[str, Any], model: nn.Module) -> tuple[Any, Any]:
     raise Incompatible(msg)
 
 
-def sent(value: Any, device: torch.device) -> Any:
+def send_to(value: Any, device: torch.device) -> Any:
     """Return inputs with every tensor on the device."""
     if isinstance(value, Tensor):
         return value.to(device, non_blocking=True)
     if isinstance(value, Mapping):
-        return {name: sent(inner, device) for name, inner in value.items()}
+        return {name: send_to(inner, device) for name, inner in value.items()}
     if isinstance(value, (tuple, list)):
-        return tuple(sent(inner, device) for inner in value)
+        return tuple(send_to(inner, device) for inner in value)
     return value
 
 

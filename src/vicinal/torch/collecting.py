@@ -25,9 +25,9 @@ from vicinal.outputs import (
     as_class_names,
     check_classes,
 )
-from vicinal.torch.batches import Unpack, batches, sent, target_column
+from vicinal.torch.batches import Unpack, batches, send_to, target_column
 from vicinal.torch.layers import Layer, Representations, plain
-from vicinal.torch.running import check_normalized, evaluating, first_weight, ran
+from vicinal.torch.running import check_normalized, evaluating, first_weight, run_network
 from vicinal.torch.storing import Columns, columns
 
 T = TypeVar("T", bound=ModelOutputs)
@@ -118,7 +118,7 @@ def collect(
         expected = Expected(kind, normalized, class_names)
         arriving = stack.enter_context(Arriving.into(found, expected))
         for inputs, targets in bar(batches(loader, model, unpack), _length(loader), "collect", "batch", shown=progress):
-            outputs, rows = ran(model, sent(inputs, place), source)
+            outputs, rows = run_network(model, send_to(inputs, place), source)
             if outputs.ndim == 0 or outputs.shape[0] > 0:
                 known = target_column(targets, outputs.shape[0] if outputs.ndim else 1)
                 arriving.send(Batch(outputs, rows, known))
@@ -175,7 +175,7 @@ class Arriving:
 
     def send(self, batch: Batch) -> None:
         """Begin to copy a batch from the device; wait for an earlier one where several are on their way."""
-        outputs, rows = _copied(batch.outputs), None if batch.rows is None else _copied(batch.rows)
+        outputs, rows = _copy(batch.outputs), None if batch.rows is None else _copy(batch.rows)
         event = None
         if batch.outputs.device.type == "cuda":
             event = torch.cuda.Event()
@@ -184,7 +184,7 @@ class Arriving:
         def arrived() -> None:
             if event is not None:
                 event.synchronize()
-            self.columns.add(self._checked(outputs, rows, batch))
+            self.columns.add(self._check(outputs, rows, batch))
 
         if event is None:  # on a CPU a thread would take the cores from the network
             arrived()
@@ -198,7 +198,7 @@ class Arriving:
         while self.waiting:
             self.waiting.popleft().result()
 
-    def _checked(self, outputs: Tensor, rows: Tensor | None, batch: Batch) -> dict[str, NDArray[Any]]:
+    def _check(self, outputs: Tensor, rows: Tensor | None, batch: Batch) -> dict[str, NDArray[Any]]:
         """Return the columns of a batch; refuse NaN, infinities, and what are no outputs."""
         if outputs.ndim not in (1, 2) or not outputs.is_floating_point():
             msg = f"the model must return floats of shape (rows, classes); got {outputs.dtype} {tuple(outputs.shape)}."
@@ -206,7 +206,7 @@ class Arriving:
         given, expected = outputs.numpy().reshape(len(outputs), -1), self.expected
         if expected.kind is RegressionOutputs:
             self._check_finite("outputs", given)
-            return {**_predicted(given), **self._rows(rows), **self._values(batch.targets)}
+            return {**_predict(given), **self._rows(rows), **self._values(batch.targets)}
         name = "probabilities" if expected.normalized else "logits"
         self._check_finite(name, given)
         if given.shape[1] == 1:
@@ -254,7 +254,7 @@ class Arriving:
         return {"labels": labels.astype(np.int64)}
 
 
-def _predicted(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+def _predict(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
     """Return the columns of a regression: predictions, or a lower and an upper quantile."""
     names = {1: ("predictions",), 2: ("lower", "upper")}.get(given.shape[1])
     if names is None:
@@ -305,7 +305,7 @@ def _half(dtype: torch.dtype | None, place: torch.device) -> torch.dtype | None:
     return dtype
 
 
-def _copied(tensor: Tensor) -> Tensor:
+def _copy(tensor: Tensor) -> Tensor:
     """Return a copy in memory, from a GPU without waiting for it; bfloat16, which numpy lacks, as float32.
 
     A copy always: a network or a loader may use its memory again.

@@ -19,7 +19,7 @@ from vicinal.torch.tensor_parts import (
     at_least_single,
 )
 from vicinal.torch.thresholds import make_thresholds
-from vicinal.torch.uniforms import hash_keys, hashed, value_words
+from vicinal.torch.uniforms import hash_keys, hash_words, value_words
 
 if TYPE_CHECKING:
     from vicinal.predictor import SetPredictor
@@ -75,7 +75,7 @@ class Conformal(TensorModule):
         thresholds, gap = self.thresholds(rows, outputs.shape[0], listed=listed)
         chances = self.probabilities(outputs, bare, listed=listed)
         if uniforms is None:
-            uniforms = hashed(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
+            uniforms = hash_words(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
         # Another device rounds the last bits differently: a score is within a threshold that it is equal to but for
         # them, and outside one that stands for an open gap.
         equal = self.probabilities.equal

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from vicinal.kernels.distances import CANCELLATION, LANES
-from vicinal.neighbors.products import padded_queries, products
-from vicinal.neighbors.reference import DIRECT_WIDTH, arithmetic_for, longest, too_long
+from vicinal.neighbors.products import pad_queries, products
+from vicinal.neighbors.reference import DIRECT_WIDTH, LONGEST, arithmetic_for, too_long
 
 SLACK = {torch.float32: 0.0, torch.float64: 2.0**-36}
 """Relative difference up to which squared distances from products are tied; in float32 equal numbers only are."""
@@ -41,7 +41,7 @@ class Arithmetic:
     tf32: bool = False
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
+    def apply(self) -> Iterator[None]:
         """Set the switch of torch for matrix products, and put it back."""
         before = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = self.tf32
@@ -73,7 +73,7 @@ class Distances(NamedTuple):
         return self.squared < limit * (1.0 - self.slack)
 
 
-class Rows(NamedTuple):
+class DeviceRows(NamedTuple):
     """Rows that distances are taken to, filled up with zeros to whole tiles."""
 
     padded: Tensor  # (at least n, d)
@@ -86,7 +86,7 @@ class Rows(NamedTuple):
         return self.padded[: self.n]
 
 
-def distances(queries: Tensor, rows: Rows, arithmetic: Arithmetic = FULL, *, same_bits: bool = True) -> Distances:
+def distances(queries: Tensor, rows: DeviceRows, arithmetic: Arithmetic = FULL, *, same_bits: bool = True) -> Distances:
     """Return the distances of queries (q, d), of the type of the rows, to all rows.
 
     `same_bits` says that queries went through their map as the rows did, to the bit. Distances are float64, but where
@@ -94,13 +94,13 @@ def distances(queries: Tensor, rows: Rows, arithmetic: Arithmetic = FULL, *, sam
     """
     narrow = rows.padded.shape[1] <= DIRECT_WIDTH
     if torch.compiler.is_compiling():
-        return Distances(_traced(queries, rows, narrow=narrow), SLACK[torch.float64])
+        return Distances(_trace(queries, rows, narrow=narrow), SLACK[torch.float64])
     if rows.padded.device.type == "cpu":
         return Distances(_by_numpy(queries, rows), 0.0 if same_bits else SLACK[rows.padded.dtype])
     if narrow:
         own = squared_norms(queries)
         _check_length(own, rows)
-        found = _without_noise(_summed(queries, rows.rows), own[:, None] + rows.norms, SAME)
+        found = _without_noise(_sum_squares(queries, rows.rows), own[:, None] + rows.norms, SAME)
         return Distances(found, 0.0 if same_bits else SLACK[torch.float64])
     return Distances(_by_products(queries, rows, arithmetic), SLACK[rows.padded.dtype])
 
@@ -114,15 +114,15 @@ def squared_norms(rows: Tensor) -> Tensor:
     return lengths.square()
 
 
-def _by_numpy(queries: Tensor, rows: Rows) -> Tensor:
+def _by_numpy(queries: Tensor, rows: DeviceRows) -> Tensor:
     """Return squared distances as the numpy side takes them, to the bit."""
     own = squared_norms(queries)
     _check_length(own, rows)
     dtype = np.dtype(str(rows.padded.dtype).removeprefix("torch."))
     _, multiplied = arithmetic_for(dtype, rows.padded.shape[1])
     if not multiplied:
-        return _summed(queries, rows.rows)
-    dots = products(padded_queries(queries.numpy(), dtype), rows.padded.numpy())
+        return _sum_squares(queries, rows.rows)
+    dots = products(pad_queries(queries.numpy(), dtype), rows.padded.numpy())
     both = own[:, None] + rows.norms
     found = both - 2.0 * torch.from_numpy(dots)[: len(queries), : rows.n].double()
     spoiled = found <= CANCELLATION * both
@@ -133,14 +133,14 @@ def _by_numpy(queries: Tensor, rows: Rows) -> Tensor:
     return found
 
 
-def _by_products(queries: Tensor, rows: Rows, arithmetic: Arithmetic) -> Tensor:
+def _by_products(queries: Tensor, rows: DeviceRows, arithmetic: Arithmetic) -> Tensor:
     """Return squared distances on a GPU."""
     own, dtype = squared_norms(queries), rows.padded.dtype
-    with arithmetic.applied():
+    with arithmetic.apply():
         found = torch.addmm(rows.norms.to(dtype), queries, rows.rows.T, alpha=-2.0).add_(own.to(dtype)[:, None])
     # Only rows whose nearest is suspiciously near can hold a spoiled distance: one cheap pass finds most have none.
     suspicious = found.amin(1) <= CANCELLATION * (own + rows.norms.amax())
-    fits = own <= longest(np.dtype(str(dtype).removeprefix("torch.")))
+    fits = own <= LONGEST[dtype.itemsize]
     if bool((suspicious | ~fits).any()):  # one look at the device for both
         _check_length(own, rows)
         for number in suspicious.nonzero()[:, 0].split(max(1, PAIR_ENTRIES // rows.n)):
@@ -151,11 +151,11 @@ def _by_products(queries: Tensor, rows: Rows, arithmetic: Arithmetic) -> Tensor:
     return found
 
 
-def _traced(queries: Tensor, rows: Rows, *, narrow: bool) -> Tensor:
+def _trace(queries: Tensor, rows: DeviceRows, *, narrow: bool) -> Tensor:
     """Return squared distances without a look at the values; those of rows that may be the same are 0."""
     if narrow:
         both = queries.double().square().sum(-1)[:, None] + rows.norms
-        return _without_noise(_summed(queries, rows.rows), both, SAME)
+        return _without_noise(_sum_squares(queries, rows.rows), both, SAME)
     wide = rows.rows.double()
     center = wide.mean(0)
     known, asked = wide - center, queries.double() - center
@@ -163,7 +163,7 @@ def _traced(queries: Tensor, rows: Rows, *, narrow: bool) -> Tensor:
     return _without_noise(both - 2.0 * (asked @ known.T), both, SAME_TRACED)
 
 
-def _summed(queries: Tensor, rows: Tensor) -> Tensor:
+def _sum_squares(queries: Tensor, rows: Tensor) -> Tensor:
     """Return sum (a - b)^2 in float64, added in the order in which the numpy side adds."""
     a, b, width = queries.double(), rows.double(), rows.shape[1]
     # Shapes, not len(): that would fix the size of the batch in a graph.
@@ -196,10 +196,10 @@ def _pairs(query: Tensor, row: Tensor, width: int) -> Iterator[tuple[Tensor, Ten
     yield from zip(query.split(step), row.split(step), strict=True)
 
 
-def _check_length(own: Tensor, rows: Rows) -> None:
+def _check_length(own: Tensor, rows: DeviceRows) -> None:
     """Refuse queries so long that a distance would overflow."""
     dtype = rows.padded.dtype
-    most = longest(np.dtype(str(dtype).removeprefix("torch.")))
+    most = LONGEST[dtype.itemsize]
     if len(own) and not bool(own.amax() <= most):
         raise too_long(dtype, float(own.amax()), most)
 

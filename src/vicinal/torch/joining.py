@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vicinal.kernels.weights import EQUAL, Rule
 from vicinal.torch.distances import Distances
-from vicinal.torch.neighborhoods import Near, limits, neighborhood
+from vicinal.torch.neighborhoods import NearRows, limits, neighborhood
 from vicinal.torch.ranks import pair_keys, rank_units
 from vicinal.torch.weights import log_weight_ratio
 
@@ -59,7 +59,7 @@ class JoinedRows(NamedTuple):
         return cls(**{name: sums[name] for name in KEPT}, by_key=by_key, sorted_keys=keys[by_key])
 
 
-class Changed(NamedTuple):
+class ChangedPairs(NamedTuple):
     """The rows that queries come near, one entry for each pair, sorted by query."""
 
     before: Tensor  # (q, n + 1) how many of the rows with the smallest keys change
@@ -101,7 +101,7 @@ def joined_sums(
     }
 
 
-def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> Changed:
+def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> ChangedPairs:
     """Return the rows that queries come near, with both keys each may then have."""
     changes = distances.up_to(joined.reach2)
     if rule.radius2 >= 0.0:
@@ -131,10 +131,10 @@ def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> Change
     more, codes = below + weight, joined.codes[row]
     if_below = pair_keys(rank_units(more, more + above), codes)
     if_above = pair_keys(rank_units(below, below + (above + weight)), codes)
-    return Changed(before, query, before[:, -1].cumsum(0), codes, if_below, if_above)
+    return ChangedPairs(before, query, before[:, -1].cumsum(0), codes, if_below, if_above)
 
 
-def counts_below(near: Near, joined: JoinedRows, changed: Changed, code: Tensor) -> Tensor:
+def counts_below(near: NearRows, joined: JoinedRows, changed: ChangedPairs, code: Tensor) -> Tensor:
     """Return how many rows have a pair below that of each query when it has the score of `code`, (q,)."""
     first = torch.searchsorted(joined.codes, code)
     ranks = rank_units(near.below(first), near.total)
@@ -147,7 +147,7 @@ def counts_below(near: Near, joined: JoinedRows, changed: Changed, code: Tensor)
     return unchanged + below[changed.ends].diff(prepend=below[:1])
 
 
-def accepted_codes(near: Near, joined: JoinedRows, changed: Changed, n_codes: int, order: Tensor) -> Tensor:
+def accepted_codes(near: NearRows, joined: JoinedRows, changed: ChangedPairs, n_codes: int, order: Tensor) -> Tensor:
     """Return the largest code at which fewer than `order` pairs lie below, (q,), by bisection."""
     # Code 0 is always accepted (nothing lies below the smallest score) and the last gap never is (m <= n).
     accepted = torch.zeros(len(near.weights), dtype=torch.long, device=near.weights.device)

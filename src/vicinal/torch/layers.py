@@ -128,7 +128,7 @@ class Representations:
             return None
         if self.hooked is None:
             assert callable(self.layer)  # noqa: S101  checked above
-            found = flat(called(self.layer, inputs), self._name)
+            found = flat(call_with(self.layer, inputs), self._name)
         elif not seen:
             msg = (
                 f"the layer {self._name!r} did not run: the model's forward does not use it, or runs it in another "
@@ -167,7 +167,7 @@ def find_layer(model: nn.Module, name: str) -> nn.Module:
     near = difflib.get_close_matches(name, layers, n=NAMED, cutoff=0.5)
     last = list(layers)[-NAMED:]
     found = list(dict.fromkeys([*ends, *near]))[:NAMED]
-    hint = f"Near it are {_quoted(found)}." if found else f"Its last layers are {_quoted(last)}."
+    hint = f"Near it are {_quote(found)}." if found else f"Its last layers are {_quote(last)}."
     if not layers:
         hint = "It has no layers: give a function of the inputs."
     default = " (which is the default: name the layer before your last)" if name == "avgpool" else ""
@@ -210,7 +210,7 @@ def first_tensor(value: Any) -> Tensor | None:
     return next((found for found in map(first_tensor, inner) if found is not None), None)
 
 
-def called(function: Callable[..., Any], inputs: Any) -> Any:
+def call_with(function: Callable[..., Any], inputs: Any) -> Any:
     """Call with a tensor, or with the entries of a tuple or a list, or with those of a dict by name."""
     if isinstance(inputs, Mapping):
         return function(**inputs)
@@ -228,5 +228,5 @@ def logits_of(value: Any) -> Tensor:
     return value
 
 
-def _quoted(names: list[str]) -> str:
+def _quote(names: list[str]) -> str:
     return ", ".join(map(repr, names))

@@ -36,9 +36,9 @@ from vicinal.torch.blocks import MEGABYTES, over_blocks
 from vicinal.torch.conformal import Conformal
 from vicinal.torch.graphs import write_onnx
 from vicinal.torch.layers import Layer, Representations, layer_name, plain
-from vicinal.torch.running import check_normalized, evaluating, first_weight, ran
+from vicinal.torch.running import check_normalized, evaluating, first_weight, run_network
 from vicinal.torch.tensor_parts import Precision, TensorModule, as_tensor
-from vicinal.torch.uniforms import hashed, row_id_words
+from vicinal.torch.uniforms import hash_words, row_id_words
 
 FORMAT = 1
 """The format of the settings in a state dict; parts and arrays are those of a saved predictor."""
@@ -47,7 +47,7 @@ DTYPES = {None: None, "float32": torch.float32, "float64": torch.float64}
 """Types in which distances may be taken, by the names that settings give them; None: that of the calibration rows."""
 
 
-class Options(NamedTuple):
+class ModuleOptions(NamedTuple):
     """How a module runs: what is not part of a predictor."""
 
     normalized: bool
@@ -123,7 +123,7 @@ class ConformalModule(nn.Module):
         self._layer = (layer if named is None else named,)
         self._untap: Callable[[], object] = int
         self._predictor = None
-        self._options = Options(normalized, None if dtype is None else str(dtype).removeprefix("torch."), tf32)
+        self._options = ModuleOptions(normalized, None if dtype is None else str(dtype).removeprefix("torch."), tf32)
         self.model = network
         self.register_buffer("settings", torch.zeros(0, dtype=torch.uint8))
         self.eval()
@@ -163,14 +163,14 @@ class ConformalModule(nn.Module):
         A randomized score takes its U from `uniforms` (b,) in [0, 1], or from `row_ids`, which give the same U on every
         device; without either, from the bits of the logits.
         """
-        logits, rows = self._ran(batch)
+        logits, rows = self._run_network(batch)
         return self._answer(logits, rows, uniforms, row_ids)
 
     def predict(
         self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
     ) -> PredictionSets:
         """Return the same sets in memory, with class names where they were given: for `evaluate` and `.labels()`."""
-        logits, rows = self._ran(batch)
+        logits, rows = self._run_network(batch)
         _check_shapes(self.conformal, logits, rows)
         with torch.no_grad():
             found = self._in_blocks(logits.detach(), rows, uniforms, row_ids)
@@ -220,13 +220,13 @@ class ConformalModule(nn.Module):
         self._known()
         return self.conformal
 
-    def _ran(self, batch: Any) -> tuple[Tensor, Tensor | None]:
+    def _run_network(self, batch: Any) -> tuple[Tensor, Tensor | None]:
         """Return what the network says of a batch in evaluation mode, and the representations of its rows."""
         self._held()
         if torch.compiler.is_compiling():
-            return ran(self.model, inputs_of(batch, self.model), self._source)
+            return run_network(self.model, inputs_of(batch, self.model), self._source)
         with evaluating(self.model, self._source.apart):
-            return ran(self.model, inputs_of(batch, self.model), self._source)
+            return run_network(self.model, inputs_of(batch, self.model), self._source)
 
     def _hold(self, predictor: SetPredictor) -> None:
         """Take a predictor: its parts on tensors, what a state dict stores of it, and the tap on the layer."""
@@ -326,7 +326,7 @@ def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | N
     if not conformal.randomized:
         return None
     if uniforms is None and row_ids is not None:
-        uniforms = hashed(row_id_words(row_ids, outputs.device), conformal.id_keys)
+        uniforms = hash_words(row_id_words(row_ids, outputs.device), conformal.id_keys)
     if uniforms is None and torch.compiler.is_exporting():
         msg = "a graph of a randomized score takes uniforms: export with (batch, torch.rand(len(batch)))."
         raise Incompatible(msg)
@@ -394,7 +394,7 @@ def _to_bytes(settings: dict[str, Any]) -> Tensor:
 
 def _from_state(
     settings: Tensor, state: Mapping[str, Tensor], prefix: str
-) -> tuple[SetPredictor, Options, str | bool | None]:
+) -> tuple[SetPredictor, ModuleOptions, str | bool | None]:
     """Return the predictor and the options that a state dict holds, and its layer (True: a function)."""
     try:
         found = strict_json(settings.detach().cpu().numpy().astype(np.uint8).tobytes().decode())
@@ -403,7 +403,7 @@ def _from_state(
             raise UnsupportedArtifact(msg)  # noqa: TRY301
         arrays = {name: state[f"{prefix}array{number}"].cpu().numpy() for number, name in enumerate(found["arrays"])}
         predictor = make_predictor(read_header(found["header"], arrays), anew=False)
-        options = Options(found["normalized"], found["dtype"], found["tf32"])
+        options = ModuleOptions(found["normalized"], found["dtype"], found["tf32"])
         if not (type(options.normalized) is type(options.tf32) is bool and options.dtype in DTYPES):
             raise TypeError("its options")  # noqa: TRY301
         layer = True if found["function"] else found["layer"]

@@ -14,7 +14,7 @@ from vicinal.torch.distances import Distances
 from vicinal.torch.weights import log_weight_ratio
 
 
-class Near(NamedTuple):
+class NearRows(NamedTuple):
     """The neighbors of q queries in ascending order of their rows, which lie in score order.
 
     Either all rows stand in columns, or the k neighbors of each query do, with a few more that may be tied with them.
@@ -52,7 +52,7 @@ class Near(NamedTuple):
         return torch.where(places <= last, column[rows], beyond)
 
 
-def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> Near:
+def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> NearRows:
     """Return the neighbors under a rule; infinite distances are nobody, rows tied at the k-th distance all belong.
 
     With `listed`, few neighbors are listed, and `TooManyTied` is raised where more are tied than that leaves room for.
@@ -69,7 +69,7 @@ def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> N
     weights = torch.where(member, _weights(torch.where(member, squared, 0.0), nearest, rule), 0.0)
     if rule.radius2 >= 0.0:
         weights = torch.where(empty[:, None], member.double(), weights)
-    return Near(None, member, weights, weights.cumsum(1), nearest, empty)
+    return NearRows(None, member, weights, weights.cumsum(1), nearest, empty)
 
 
 def limits(squared: Tensor, k: int) -> Tensor:
@@ -87,7 +87,7 @@ def _members(distances: Distances, rule: Rule, k: int) -> Tensor:
     return distances.up_to(limits(squared, k)[:, None]) & (squared < math.inf)
 
 
-def _listed(distances: Distances, rule: Rule, k: int) -> Near:
+def _listed(distances: Distances, rule: Rule, k: int) -> NearRows:
     """Return the k neighbors of each query, and those tied with the last, as a list."""
     nearest_first, rows = distances.squared.topk(k + TIES, dim=1, largest=False, sorted=True)
     last = nearest_first[:, k - 1 : k]
@@ -100,7 +100,7 @@ def _listed(distances: Distances, rule: Rule, k: int) -> Near:
     nearest = nearest_first[:, 0]
     member = found.up_to(last)
     weights = torch.where(member, _weights(found.squared, nearest, rule), 0.0)
-    return Near(columns, member, weights, weights.cumsum(1), nearest, torch.zeros_like(nearest, dtype=torch.bool))
+    return NearRows(columns, member, weights, weights.cumsum(1), nearest, torch.zeros_like(nearest, dtype=torch.bool))
 
 
 def _weights(squared: Tensor, nearest: Tensor, rule: Rule) -> Tensor:

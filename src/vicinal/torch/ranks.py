@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.ranks import UNITS
-from vicinal.torch.neighborhoods import Near
+from vicinal.torch.neighborhoods import NearRows
 
 
 def rank_units(below: Tensor, total: Tensor) -> Tensor:
@@ -17,7 +17,7 @@ def rank_units(below: Tensor, total: Tensor) -> Tensor:
     return torch.where(total > 0.0, (UNITS * (below / total)).round(), 0.0)
 
 
-def own_ranks(near: Near, first_tied: Tensor) -> Tensor:
+def own_ranks(near: NearRows, first_tied: Tensor) -> Tensor:
     """Return the rank of each query's own score among its neighbors, (q,).
 
     `first_tied` counts the rows whose score lies strictly below the query's.
@@ -25,7 +25,7 @@ def own_ranks(near: Near, first_tied: Tensor) -> Tensor:
     return rank_units(near.below(first_tied), near.total)
 
 
-def plugged_thresholds(near: Near, scores: Tensor, rank: Tensor, value: Tensor) -> Tensor:
+def plugged_thresholds(near: NearRows, scores: Tensor, rank: Tensor, value: Tensor) -> Tensor:
     """Return the largest accepted score of each query at a level (rank, value), (q,).
 
     The smallest neighbor score that reaches the rank, the smallest that passes it, and the level's own between them.
@@ -42,7 +42,7 @@ def pair_keys(ranks: Tensor, codes: Tensor) -> Tensor:
     return (ranks.long() << CODE_BITS) | codes.long()
 
 
-def plugged_counts(near: Near, scores: Tensor, pairs: tuple[Tensor, Tensor], candidates: Tensor) -> Tensor:
+def plugged_counts(near: NearRows, scores: Tensor, pairs: tuple[Tensor, Tensor], candidates: Tensor) -> Tensor:
     """Return how many of the sorted pairs (ranks, scores) lie below that of each candidate, (q, candidates)."""
     rows = torch.searchsorted(scores, candidates)
     ranks = rank_units(near.below(rows), near.total[:, None])
@@ -51,7 +51,7 @@ def plugged_counts(near: Near, scores: Tensor, pairs: tuple[Tensor, Tensor], can
     return torch.searchsorted(keys, pair_keys(ranks, torch.searchsorted(distinct, candidates)))
 
 
-def effective_sizes(near: Near) -> Tensor:
+def effective_sizes(near: NearRows) -> Tensor:
     """Return how many equally weighted neighbors those of each query are worth, (q,)."""
     squares = near.weights.square().sum(1)
     return torch.where(squares > 0.0, near.total.square() / squares, 0.0)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vicinal.errors import Incompatible, InvalidValue, ModelFailed, VicinalError
-from vicinal.torch.layers import Representations, called, logits_of
+from vicinal.torch.layers import Representations, call_with, logits_of
 
 SURE = 8
 """Rows that sum to one and are no probabilities: as many as this are not met by chance."""
@@ -19,19 +19,19 @@ SURE = 8
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def ran(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
+def run_network(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
     """Return what a model says of a batch, and the representations of its rows; say what failed where it does."""
     if torch.compiler.is_compiling():
-        return _ran(model, inputs, representations)
+        return _run_network(model, inputs, representations)
     if isinstance(inputs, np.ndarray):
         msg = "the batch must be tensors; got a numpy array. Use torch.from_numpy(...)."
         raise Incompatible(msg)
     try:
-        return _ran(model, inputs, representations)
+        return _run_network(model, inputs, representations)
     except VicinalError:
         raise
     except Exception as error:
-        raise ModelFailed(explained(error, model, inputs)) from error
+        raise ModelFailed(explain_failure(error, model, inputs)) from error
 
 
 @contextmanager
@@ -48,14 +48,14 @@ def evaluating(*networks: nn.Module | None) -> Iterator[None]:
             module.training = True
 
 
-def _ran(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
+def _run_network(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
     with representations.tap.open() as seen:
-        outputs = logits_of(called(model, inputs))
+        outputs = logits_of(call_with(model, inputs))
     rows = representations.of(seen, inputs, outputs.shape[0])
     return outputs, rows
 
 
-def explained(error: Exception, model: nn.Module, inputs: Any) -> str:
+def explain_failure(error: Exception, model: nn.Module, inputs: Any) -> str:
     """Return a sentence about a model that raised: what its weights and the batch do not agree in, if anything."""
     said = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'without a word'}"
     if isinstance(error, TypeError) and isinstance(inputs, (tuple, list, Mapping)):

@@ -16,7 +16,7 @@ from vicinal.errors import InvalidArgument
 from vicinal.neighbors.reference import Reference
 from vicinal.neighbors.search import ExactNeighborSearch
 from vicinal.torch.blocks import MEGABYTES, Cost, rows_at_once, slices
-from vicinal.torch.distances import Arithmetic, Rows, distances, squared_norms
+from vicinal.torch.distances import Arithmetic, DeviceRows, distances, squared_norms
 from vicinal.torch.engine import TensorBlock, on_device
 
 
@@ -72,16 +72,16 @@ class TorchSearch(ExactNeighborSearch):
         words = f"torch {held.padded.dtype} {held.padded.device.type}{' tf32' if self.tf32 else ''}"
         return words if reference.width else ""
 
-    def _held(self, reference: Reference) -> Rows:
+    def _held(self, reference: Reference) -> DeviceRows:
         """Return the reference rows on the device; they are sent once, and go when the reference does."""
         key = (str(self.device), self.dtype)
         known = HELD.setdefault(reference, {})
         if key not in known:
             padded = on_device(self.device, reference.rows)[0]
             padded = padded if self.dtype is None else padded.to(self.dtype)
-            known[key] = Rows(padded, squared_norms(padded[: reference.n]), reference.n)
+            known[key] = DeviceRows(padded, squared_norms(padded[: reference.n]), reference.n)
         return known[key]
 
 
-HELD: WeakKeyDictionary[Reference, dict[tuple[str, torch.dtype | None], Rows]] = WeakKeyDictionary()
+HELD: WeakKeyDictionary[Reference, dict[tuple[str, torch.dtype | None], DeviceRows]] = WeakKeyDictionary()
 """Reference rows that were sent to devices."""

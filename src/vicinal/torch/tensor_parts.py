@@ -18,9 +18,9 @@ from vicinal.neighbors.reference import Reference
 from vicinal.probability_models.model import SMALLEST_PROBABILITY, ProbabilityModel, VotingModel, softmax
 from vicinal.representations import RepresentationMap
 from vicinal.torch.blocks import Cost
-from vicinal.torch.distances import Arithmetic, Distances, Rows, distances, squared_norms
+from vicinal.torch.distances import Arithmetic, DeviceRows, Distances, distances, squared_norms
 from vicinal.torch.namespace import xp
-from vicinal.torch.neighborhoods import Near, neighborhood
+from vicinal.torch.neighborhoods import NearRows, neighborhood
 
 EQUAL, COARSELY_EQUAL = 2.0**-40, 2.0**-20
 """Scores of probabilities that differ by less are the same; the second where float32 distances enter them."""
@@ -158,11 +158,11 @@ class TensorReference(TensorModule):
 
     def distances(self, representations: Tensor) -> Distances:
         """Return the distances of representations, (q, d)."""
-        queries, known = representations.to(self.rows.dtype), Rows(self.rows, self.norms, self.n)
+        queries, known = representations.to(self.rows.dtype), DeviceRows(self.rows, self.norms, self.n)
         same = self.same_bits or self.rows.device.type == "cpu"
         return distances(queries, known, Arithmetic(self.tf32), same_bits=same)
 
-    def forward(self, representations: Tensor, *, listed: bool) -> Near:
+    def forward(self, representations: Tensor, *, listed: bool) -> NearRows:
         """Return the neighbors of each row."""
         return neighborhood(self.distances(representations), self.rule, listed=listed)
 
@@ -235,7 +235,7 @@ class TensorProbabilities(TensorModule):
         found: Tensor = self.part.bound.formula(xp, logits, representations if representations.shape[1] else None)
         return found
 
-    def _shares(self, near: Near, classes: int) -> Tensor:
+    def _shares(self, near: NearRows, classes: int) -> Tensor:
         """Return the weighted share of the neighbors with each label, (q, classes)."""
         if near.columns is None:
             # A product with zeros and ones: graphs know how to do that.

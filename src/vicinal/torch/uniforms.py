@@ -31,12 +31,12 @@ def hash_keys(seed: int, count: int) -> Tensor:
     return torch.from_numpy(np.array(keys, dtype=np.uint64).view(np.int64))
 
 
-def hashed(words: Tensor, keys: Tensor) -> Tensor:
+def hash_words(words: Tensor, keys: Tensor) -> Tensor:
     """Return U in [0, 1) for each row of 32-bit words held as int64, (n, w), with w + 1 keys, (n,)."""
     word = keys[0] + (words * keys[1:]).sum(1)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        word = (word ^ _shifted(word, shift)) * (factor - 2**64 if factor >= 2**63 else factor)
-    return _shifted(word, 11).double() * 2.0**-53
+        word = (word ^ _shift(word, shift)) * (factor - 2**64 if factor >= 2**63 else factor)
+    return _shift(word, 11).double() * 2.0**-53
 
 
 def value_words(values: Tensor) -> Tensor:
@@ -57,6 +57,6 @@ def row_id_words(row_ids: Tensor | Sequence[int] | Sequence[str], device: torch.
     return torch.from_numpy(id_words(names).astype(np.int64)).to(device)
 
 
-def _shifted(word: Tensor, by: int) -> Tensor:
+def _shift(word: Tensor, by: int) -> Tensor:
     """Shift right, filling with zeros."""
     return (word >> by) & ((1 << (64 - by)) - 1)

@@ -12,7 +12,7 @@ import numpy as np
 from vicinal._util.arrays import Floats, Ints, Reals
 from vicinal._util.groups import quantile_numbers
 from vicinal.calibration.levels import Coverage, order
-from vicinal.calibration.scored_rows import check_fitted_apart, checked_scores, natural_score
+from vicinal.calibration.rows import check_fitted_apart, check_scores, default_score
 from vicinal.errors import Incompatible
 from vicinal.neighbors import NeighborSearch
 from vicinal.neighbors.lists import NeighborLists
@@ -21,14 +21,14 @@ from vicinal.outputs import ClassificationOutputs, RegressionOutputs
 from vicinal.probability_models import ProbabilityModel
 from vicinal.probability_models.model import (
     SMALLEST_PROBABILITY,
-    checked_probabilities,
-    plain_probabilities,
-    proper_probabilities,
+    apply_checked,
+    check_model_probabilities,
+    given_probabilities,
+    row_maxima,
 )
 from vicinal.representations import RepresentationMap
 from vicinal.representations.map import map_representations
 from vicinal.scores import AbsoluteResidual, ClassificationScore, RegressionScore, ScaledResidual, Score
-from vicinal.scores.never_empty import row_maxima
 from vicinal.scores.scales import NeighborScales
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.tuning.judge import Judge, ScoredLabels, ScoredTask, ScoredValues
@@ -121,7 +121,7 @@ class LabelScores:
         score, rows = source.score, self.rows[source.number]
         assert isinstance(score, ClassificationScore)  # noqa: S101  by construction
         uniforms = row_uniforms(self.outputs, score.seed)
-        found = checked_scores(score.score_all(rows, uniforms), rows.shape, score)
+        found = check_scores(score.score_all(rows, uniforms), rows.shape, score)
         own = found[np.arange(len(rows)), self.labels]
         return ScoredLabels(own, np.sort(found, axis=1), self.tenths[source.number], self.labels)
 
@@ -143,7 +143,7 @@ class ValueScores:
         score, outputs = source.score, self.prepared[source.number]
         assert isinstance(score, RegressionScore)  # noqa: S101  by construction
         tenths = quantile_numbers(score.center(outputs), 10)
-        found = checked_scores(score.score_values(outputs, self.targets), (len(outputs),), score)
+        found = check_scores(score.score_values(outputs, self.targets), (len(outputs),), score)
         return ScoredValues(found, tenths, outputs, score)
 
 
@@ -152,15 +152,15 @@ def fitted_probabilities(
 ) -> tuple[ProbabilityModel | None, Reals]:
     """Return the fitted model and the probabilities of the tuning rows as if each had not been there."""
     if plan is None:
-        return None, plain_probabilities(outputs)
+        return None, given_probabilities(outputs)
     if isinstance(plan, ProbabilityModel):
         check_fitted_apart(outputs, plan, plan.fitted_rows)
-        return plan, checked_probabilities(outputs, plan)
+        return plan, apply_checked(outputs, plan)
     model = plan(outputs, labels)
     if not isinstance(model, ProbabilityModel):
         msg = f"probability_model must hold fits that return a probability model; {plan!r} returned {model!r}."
         raise Incompatible(msg)
-    return model, proper_probabilities(model.apply_left_out(outputs), outputs, model)
+    return model, check_model_probabilities(model.apply_left_out(outputs), outputs, model)
 
 
 def fitted_residuals(space: Space, outputs: RegressionOutputs, targets: Floats) -> list[tuple[RegressionScore, bool]]:
@@ -174,7 +174,7 @@ def fitted_residuals(space: Space, outputs: RegressionOutputs, targets: Floats) 
             score.check(outputs)
             check_fitted_apart(outputs, score, score.fitted_rows)
         return [(score, False) for score in found]
-    natural = natural_score(outputs)
+    natural = default_score(outputs)
     assert isinstance(natural, RegressionScore)  # noqa: S101  the outputs are a regression's
     if outputs.predictions is None:
         return [(natural, False)]

@@ -40,7 +40,7 @@ def row_savings(judged: Judged, base: Judged) -> Floats:
     return np.asarray(base.sizes[:, 1] - judged.sizes[:, 1] - judged.price * fewer)
 
 
-def chosen(
+def choose_winner(
     candidates: tuple[Candidate, ...], everyone: Candidate, objective: Objective, choice: ChoiceSaving | None
 ) -> tuple[Candidate, str]:
     """Return the winner and why; `candidates` ascend in size."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from vicinal._util.arrays import Bools, Floats, Ints
 from vicinal._util.groups import GROUP_ROWS
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.calibration.levels import Coverage, exact_coverage, order
 from vicinal.kernels.exact import CODE_BITS
 from vicinal.kernels.lists import Scored, fold_keys, fold_sizes, fold_thresholds
@@ -175,7 +175,7 @@ class Judge:
         for fold, places in enumerate(self.orders):
             judged = self.folds == fold
             thresholds[judged] = np.sort(scored.scores[~judged])[places - 1]
-        return self._judged(scored, thresholds)
+        return self._judge(scored, thresholds)
 
     def neighborhoods(self, lists: NeighborLists, localizer: Localizer, several: Several) -> list[Judged]:
         """Judge one neighborhood for several scores at once: they share its weights."""
@@ -190,7 +190,7 @@ class Judge:
             over_chunks(
                 lambda start, stop: fold_thresholds(*near, several.distinct, *levels, start, stop, thresholds), n, most
             )
-            return [self._judged(*one) for one in zip(several.parts, thresholds, strict=True)]
+            return [self._judge(*one) for one in zip(several.parts, thresholds, strict=True)]
         sizes, covered = np.empty((len(several.parts), n, 3)), np.empty((len(several.parts), n, 3), np.bool_)
         over_chunks(
             lambda start, stop: fold_sizes(*near, *levels, several.labels, start, stop, sizes, covered), n, most
@@ -209,7 +209,7 @@ class Judge:
         codes = chosen & ((1 << CODE_BITS) - 1)
         return chosen >> CODE_BITS, np.take_along_axis(distinct[:, None], codes, axis=2)
 
-    def _judged(self, scored: ScoredTask, thresholds: Floats) -> Judged:
+    def _judge(self, scored: ScoredTask, thresholds: Floats) -> Judged:
         """Return sizes and coverage at these thresholds, (n, 3)."""
         covered = scored.scores[:, None] <= thresholds
         if isinstance(scored, ScoredLabels):

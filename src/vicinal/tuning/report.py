@@ -53,7 +53,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """The parts in a few words."""
-        return ", ".join(filter(None, described(self)))
+        return ", ".join(filter(None, describe_parts(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class TuningReport:
         return f"TuningReport({len(self.candidates)} candidates, winner: {self.winner.name})"
 
 
-def described(candidate: Candidate) -> tuple[str, str, str, str]:
+def describe_parts(candidate: Candidate) -> tuple[str, str, str, str]:
     """Return score, neighborhood, probabilities and representation in a few words each."""
     return (
         score_words(candidate.score),
@@ -170,7 +170,7 @@ def _table(shown: list[Candidate], report: TuningReport) -> str:
         mark = "*" if one is report.winner else "e" if one is report.everyone else ""
         worst = "" if one.worst_tenth is None else f"{one.worst_tenth:.3f}"
         rows.append(
-            (mark, f"{one.size:.4g}", f"{one.standard_error:.2g}", f"{one.coverage:.3f}", worst, *described(one))
+            (mark, f"{one.size:.4g}", f"{one.standard_error:.2g}", f"{one.coverage:.3f}", worst, *describe_parts(one))
         )
     kept = [column for column in range(len(heads)) if any(row[column] for row in rows[1:])]
     rows = [tuple(row[column] for column in kept) for row in rows]

@@ -112,7 +112,7 @@ class Bayesian(Strategy):
             unit = 0.0
             for _ in range(self.trials):
                 trial = study.ask()
-                source, near, localizer = self._suggested(trial, bench)
+                source, near, localizer = self._suggest(trial, bench)
                 several = Several.of([bench.scored(source)])
                 judged = bench.judge.neighborhoods(near.lists, localizer, several)[0]
                 unit = unit or (judged.size if math.isfinite(judged.size) and judged.size > 0 else 1.0)
@@ -123,7 +123,7 @@ class Bayesian(Strategy):
         finally:
             optuna.logging.set_verbosity(shown)
 
-    def _suggested(self, trial: optuna.Trial, bench: Bench) -> tuple[Source, Neighborhoods, Localizer]:
+    def _suggest(self, trial: optuna.Trial, bench: Bench) -> tuple[Source, Neighborhoods, Localizer]:
         source = self._source(trial, bench)
         near = bench.neighborhoods[trial.suggest_categorical("representation", range(len(bench.neighborhoods)))]
         if self.space.localizer is not None:

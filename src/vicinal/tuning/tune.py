@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, as_labels, as_targets, seed_number, whole_number
-from vicinal.calibration.fingerprints import row_marks
+from vicinal._util.hashing import row_marks
 from vicinal.calibration.levels import Coverage, exact_coverage, rows_needed
 from vicinal.errors import Incompatible, Option, TooFewRows
 from vicinal.neighbors import ExactSearch, NeighborSearch
@@ -16,7 +16,7 @@ from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
 from vicinal.representations import RepresentationMap
 from vicinal.tuning.bench import Bench, LabelScores, Scores, Source, ValueScores, neighborhoods
-from vicinal.tuning.choose import ChoiceSaving, chosen, row_savings
+from vicinal.tuning.choose import ChoiceSaving, choose_winner, row_savings
 from vicinal.tuning.judge import Judge, Judged, standard_error
 from vicinal.tuning.objectives import MeanSize, Objective
 from vicinal.tuning.report import Candidate, TuningReport
@@ -75,20 +75,20 @@ def tune(
         bench = Bench(judge, scores, near)
         bar.reset(total=len(scores.sources) + walk.count(bench))
         bar.set_description("tune")
-        candidates, everyone, choice = _all_judged(bench, walk, aim, bar.update)
+        candidates, everyone, choice = _judge_all(bench, walk, aim, bar.update)
     finally:
         bar.close()
     if not near:
         notes.append("The outputs have no representations, so no neighborhood was tried.")
     ordered = tuple(sorted(candidates, key=lambda one: one.size))
-    winner, sentence = chosen(ordered, everyone, aim, choice)
+    winner, sentence = choose_winner(ordered, everyone, aim, choice)
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
         notes.append("Less than one label on average: some sets are empty. Name NeverEmpty scores in a Space for none.")
     numbers = float(exact_coverage(coverage)), len(rows), folds
     return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers, row_marks(outputs))
 
 
-def _all_judged(
+def _judge_all(
     bench: Bench, strategy: Strategy, objective: Objective, advance: Callable[[int], object]
 ) -> tuple[list[Candidate], Candidate, ChoiceSaving | None]:
     """Judge everyone's candidates first, so that neighborhoods can be compared with the best of them, row by row."""

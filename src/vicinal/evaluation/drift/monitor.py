@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Bools, Floats, positive, seed_number, whole_number
-from vicinal._util.hashing import overlap
-from vicinal.calibration.fingerprints import row_marks
+from vicinal._util.hashing import overlap, row_marks
 from vicinal.calibration.levels import exact_coverage
 from vicinal.errors import Incompatible, InvalidArgument, ShapeMismatch
 from vicinal.evaluation.drift.martingale import Martingale
@@ -56,7 +55,7 @@ class Drift:
         said = f"{self.rows} {'row' if self.rows == 1 else 'rows'}. "
         said += f"Coverage of the last {self.window}: {self.coverage:.3f} "
         said += f"(95 % interval {low:.3f} to {high:.3f}; asked for {self.target:.4g}). "
-        evidence = f"evidence {_written(self.log10_capital)}, the alarm is raised at {self.threshold:,g}"
+        evidence = f"evidence {_write(self.log10_capital)}, the alarm is raised at {self.threshold:,g}"
         if self.alarm is None:
             return f"{said}No drift seen: {evidence}."
         return f"{said}DRIFT: the alarm was raised at row {self.alarm}; {evidence}. Calibrate anew on recent rows."
@@ -67,7 +66,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _written(log10: float) -> str:
+def _write(log10: float) -> str:
     """Return a number by its logarithm: plainly, or as a power of ten."""
     return f"{10**log10:.2g}" if abs(log10) < 6 else f"10^{log10:.0f}"  # noqa: PLR2004  digits that one can count
 

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right, insort
 import numpy as np
 
 from vicinal._util.arrays import Floats
-from vicinal._util.hashing import hashed, id_words
+from vicinal._util.hashing import hash_words, id_words
 
 
 class Ranking:
@@ -46,10 +46,10 @@ class Ranking:
 
         Ties are drawn by numbers that come from the seed and from the place in the stream, the first of which is given.
         """
-        uniforms = hashed(id_words(np.arange(first, first + len(scores))), seed)
-        return [self._ranked(score, u) for score, u in zip(scores.tolist(), uniforms.tolist(), strict=True)]
+        uniforms = hash_words(id_words(np.arange(first, first + len(scores))), seed)
+        return [self._rank(score, u) for score, u in zip(scores.tolist(), uniforms.tolist(), strict=True)]
 
-    def _ranked(self, score: float, uniform: float) -> float:
+    def _rank(self, score: float, uniform: float) -> float:
         known = self._scores
         low, high = bisect_left(known, score), bisect_right(known, score)
         p = (len(known) - high + uniform * (high - low + 1)) / (len(known) + 1)

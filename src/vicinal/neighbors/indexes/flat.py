@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vicinal._util.arrays import Ints
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, named, one_thread
 
 FEW = 16
@@ -34,7 +34,7 @@ class Flat(Index):
         """There is nothing to choose."""
         return 1
 
-    def resolved(self, layout: Layout, effort: int) -> Flat:
+    def resolve(self, layout: Layout, effort: int) -> Flat:
         """Return itself: nothing was chosen."""
         del layout, effort
         return self
@@ -46,7 +46,7 @@ class Flat(Index):
         layout.add(first, progress)
         return layout
 
-    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
+    def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the rows as they are, in their kept order."""
         return FlatLayout(rows, kept.order("index.order", len(rows)))
 

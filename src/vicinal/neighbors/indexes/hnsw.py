@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vicinal._util.arrays import Ints
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.errors import CorruptArtifact
 from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, named, one_thread, set_whole
 
@@ -43,7 +43,7 @@ class HNSW(Index):
         """The breadth of a query's walk."""
         return self.breadth
 
-    def resolved(self, layout: Layout, effort: int) -> HNSW:
+    def resolve(self, layout: Layout, effort: int) -> HNSW:
         """Return the graph with the breadth that was chosen."""
         del layout
         return replace(self, breadth=effort)
@@ -55,7 +55,7 @@ class HNSW(Index):
         layout.add(first, progress)
         return layout
 
-    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
+    def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the graph from its edges, none of which may lead out of it."""
         n, layout = len(rows), HNSWLayout(rows, self)
         order, entry = kept.order("index.order", n), int(kept.counts("index.entry", 1, most=n - 1)[0])

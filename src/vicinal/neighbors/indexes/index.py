@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Ints, whole_number
 from vicinal._util.extras import needs
-from vicinal._util.memory import rows_within
 from vicinal._util.progress import steps
 from vicinal._util.stored import StoredArrays
+from vicinal._util.work import rows_within
 
 PIECE = 2**12
 """Rows laid out at a time at most, so that progress can be shown."""
@@ -68,7 +68,7 @@ class Index(ABC):
         """How much is looked at for a query; None: as much as a recall needs."""
 
     @abstractmethod
-    def resolved(self, layout: Layout, effort: int) -> Index:
+    def resolve(self, layout: Layout, effort: int) -> Index:
         """Return the configuration with all numbers said that were chosen for a layout."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class Index(ABC):
         """Return a layout of the rows `first`; it learns what it has to from them."""
 
     @abstractmethod
-    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
+    def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the layout of all rows that arrays were kept of; `CorruptArtifact` where they cannot be that."""
 
 

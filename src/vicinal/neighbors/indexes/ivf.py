@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vicinal._util.arrays import Ints, Reals, check_finite
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.errors import CorruptArtifact
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.ranks import nearest_columns
@@ -48,7 +48,7 @@ class IVF(Index):
         """The number of cells looked into."""
         return self.probed
 
-    def resolved(self, layout: Layout, effort: int) -> IVF:
+    def resolve(self, layout: Layout, effort: int) -> IVF:
         """Return the cells and how many of them are looked into, as they were chosen."""
         return IVF(layout.most_effort, effort)
 
@@ -60,7 +60,7 @@ class IVF(Index):
         layout.add(first, progress)
         return layout
 
-    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
+    def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the rows in the cells they were in."""
         centers = kept.table("index.centers")
         if centers.dtype != np.float32 or centers.shape[1] != rows.shape[1] or len(centers) == 0:

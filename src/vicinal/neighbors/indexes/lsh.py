@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vicinal._util.arrays import Floats, Ints, Reals, check_finite
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
-from vicinal._util.threads import over_chunks
+from vicinal._util.work import over_chunks
 from vicinal.errors import CorruptArtifact, InvalidArgument
 from vicinal.kernels.rows import hash_keys
 from vicinal.neighbors.indexes.index import PIECE, Arrays, Index, Layout, faiss, named, one_thread, pieces, set_whole
@@ -44,7 +44,7 @@ class LSH(Index):
         """The number of candidates."""
         return self.candidates
 
-    def resolved(self, layout: Layout, effort: int) -> LSH:
+    def resolve(self, layout: Layout, effort: int) -> LSH:
         """Return the hashing with the number of candidates that was chosen."""
         del layout
         return replace(self, candidates=effort)
@@ -64,7 +64,7 @@ class LSH(Index):
         layout.add(first, progress)
         return layout
 
-    def restored(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
+    def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
         """Return the rows by their signs again."""
         planes, mean = kept.table("index.planes"), kept.floats("index.mean", rows.shape[1])
         if planes.dtype != np.float64 or planes.shape != (self.bits, rows.shape[1]):

@@ -63,7 +63,7 @@ def fitting(predictor: SetPredictor | IntervalPredictor, wanted: Wanted | None) 
     return wanted if rows is None else replace(wanted, neighbors=min(wanted.neighbors, len(rows)))
 
 
-def answered(
+def answer_rows(
     predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, first: int = 0, wanted: Wanted | None = None
 ) -> Answers:
     """Answer for some rows; without ids they are numbered from `first` on.

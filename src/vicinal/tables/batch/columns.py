@@ -17,7 +17,7 @@ from vicinal.tables.batch.answers import Answers
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class ListColumns:
     """A list for each row: all values one after another, and where each row's begin."""
 
     values: NDArray[Any]
@@ -36,7 +36,7 @@ ANSWERS = (
 )
 """All columns that an output file may have."""
 
-Named: TypeAlias = dict[str, NDArray[Any] | Lists]
+Named: TypeAlias = dict[str, NDArray[Any] | ListColumns]
 
 
 def named(answers: Answers) -> Named:
@@ -65,7 +65,7 @@ def region_sizes(regions: PredictionSets | PredictionIntervals) -> NDArray[Any]:
     return regions.sizes if isinstance(regions, PredictionSets) else regions.lengths
 
 
-def set_lists(sets: PredictionSets) -> Lists:
+def set_lists(sets: PredictionSets) -> ListColumns:
     """Return the class names in each set, or the class numbers where there are no names.
 
     Examples
@@ -76,4 +76,4 @@ def set_lists(sets: PredictionSets) -> Lists:
     """
     _, labels = np.nonzero(sets.members)
     starts = np.concatenate([[0], np.cumsum(sets.sizes)])
-    return Lists(labels if sets.class_names is None else np.array(sets.class_names)[labels], starts)
+    return ListColumns(labels if sets.class_names is None else np.array(sets.class_names)[labels], starts)

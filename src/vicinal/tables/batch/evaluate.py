@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from vicinal._util.arrays import Floats, Reals, as_labels, as_targets
-from vicinal._util.hashing import overlap
-from vicinal.calibration.fingerprints import row_marks
+from vicinal._util.hashing import overlap, row_marks
 from vicinal.errors import Incompatible
 from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.outputs import ClassificationOutputs, ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
-from vicinal.tables.batch.answers import answered
+from vicinal.tables.batch.answers import answer_rows
 from vicinal.tables.batch.job import chunk_rows
 from vicinal.tables.rows import Rows
 
@@ -35,7 +34,7 @@ def evaluate_file(
     truth, tables, marks = [], [], []
 
     def work(first: int, outputs: ModelOutputs, targets: object) -> PredictionSets | PredictionIntervals:
-        found = answered(predictor, outputs, first).regions
+        found = answer_rows(predictor, outputs, first).regions
         truth.append(known_targets(outputs, targets, predictor))
         marks.append(row_marks(outputs))
         if slab:

@@ -14,7 +14,7 @@ from vicinal._version import __version__
 from vicinal.errors import CannotWrite, InvalidArgument, InvalidFile
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
-from vicinal.tables.batch.answers import Answers, Wanted, answered, fitting
+from vicinal.tables.batch.answers import Answers, Wanted, answer_rows, fitting
 from vicinal.tables.batch.columns import region_sizes
 from vicinal.tables.batch.parts import parts_of
 from vicinal.tables.batch.sinks import JsonLines, Sink, sink_for
@@ -66,7 +66,7 @@ def predict_file(
     if not predictor.reads_representations:
         rows = rows.without("representations")
     if str(out) == "-":
-        return _streamed(predictor, rows, asked, sys.stdout.buffer, tell)
+        return _stream(predictor, rows, asked, sys.stdout.buffer, tell)
     given = rows.table.identity()
     if any(same_file(path, out) for path in (given["path"] if isinstance(given["path"], list) else [given["path"]])):
         msg = f"cannot write {out}: it is the input itself. Name another file."
@@ -83,7 +83,7 @@ def predict_file(
     }
     if resume:
         _check_resumable(job)
-    return _predicted(predictor, rows, Path(out), sink, job, tell, asked, resume=resume)
+    return _predict(predictor, rows, Path(out), sink, job, tell, asked, resume=resume)
 
 
 def _check_resumable(job: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def _check_resumable(job: dict[str, Any]) -> None:
         raise InvalidArgument("model", job["model"], "the checksum of the saved predictor, to resume with the same")
 
 
-def _predicted(
+def _predict(
     predictor: SetPredictor | IntervalPredictor,
     rows: Rows,
     out: Path,
@@ -121,7 +121,7 @@ def _predicted(
     return Done(done, resumed, str(out), total / (done - resumed) if done > resumed else float("nan"))
 
 
-def _streamed(
+def _stream(
     predictor: SetPredictor | IntervalPredictor,
     rows: Rows,
     wanted: Wanted,
@@ -151,7 +151,7 @@ def _answers(
         return
 
     def work(first: int, outputs: ModelOutputs, _: object) -> Answers:
-        return answered(predictor, outputs, first, wanted)
+        return answer_rows(predictor, outputs, first, wanted)
 
     yield from rows.each(work, step, start)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vicinal._util.files import held, replacing, writable, writing
+from vicinal._util.files import hold_lock, replacing, writable, writing
 from vicinal.errors import CannotWrite, InvalidFile
 
 NOTE = "job.json"
@@ -30,7 +30,7 @@ ANEW = "Begin anew, without --resume."
 
 
 @dataclass(eq=False)
-class Parts:
+class PartFiles:
     """The parts that are there, in their order."""
 
     folder: Path
@@ -63,23 +63,23 @@ class Parts:
 
 
 @contextmanager
-def parts_of(out: Path, job: dict[str, Any], *, resume: bool) -> Iterator[Parts]:
+def parts_of(out: Path, job: dict[str, Any], *, resume: bool) -> Iterator[PartFiles]:
     """Hold the parts of an output for this process alone: those that an interrupted run has left, or none."""
     target = writable(out)
     folder = target.with_name(f"{target.name}.parts")
 
-    def opened() -> int:
+    def open_folder() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     refusal = f"cannot write {out}: another process is predicting to it."
-    with writing(out), held(folder, opened, refusal):
+    with writing(out), hold_lock(folder, open_folder, refusal):
         other = next((path for path in folder.iterdir() if not _is_ours(path)), None)
         if other is not None:
             msg = f"cannot write {out}: {other} is in the way; only parts of it may be in {folder.name}."
             raise CannotWrite(msg)
         same = resume and _same_job(folder / NOTE, job)
-        parts = Parts(folder, job, not same, _whole(folder) if same else [])
+        parts = PartFiles(folder, job, not same, _whole(folder) if same else [])
         try:
             yield parts
         finally:

@@ -24,7 +24,7 @@ from vicinal.errors import InvalidFile
 from vicinal.regions import PredictionSets
 from vicinal.tables.arrays import read_header
 from vicinal.tables.batch.answers import Answers
-from vicinal.tables.batch.columns import Lists, named
+from vicinal.tables.batch.columns import ListColumns, named
 
 SUFFIXES = (".parquet", ".npz", ".jsonl")
 """What an output file may be called."""
@@ -100,7 +100,7 @@ class Npz(Sink):
 
     def write(self, answers: Answers, file: BinaryIO, **more: NDArray[Any]) -> None:
         """Write a part, and `more` arrays with it."""
-        columns = {name: column for name, column in named(answers).items() if not isinstance(column, Lists)}
+        columns = {name: column for name, column in named(answers).items() if not isinstance(column, ListColumns)}
         columns |= more
         if isinstance(answers.regions, PredictionSets):
             columns["members"] = answers.regions.members
@@ -136,9 +136,9 @@ def sink_for(path: str) -> Sink:
     return kinds[suffix]
 
 
-def plain(column: NDArray[Any] | Lists) -> list[Any]:
+def plain(column: NDArray[Any] | ListColumns) -> list[Any]:
     """Return a column as JSON can say it."""
-    if isinstance(column, Lists):
+    if isinstance(column, ListColumns):
         entries, starts = column.values.tolist(), column.starts.tolist()
         return [entries[start:stop] for start, stop in pairwise(starts)]
     values: list[Any] = column.tolist()
@@ -161,11 +161,11 @@ def arrow_columns(answers: Answers) -> dict[str, Any]:
     return {name: as_arrow(column) for name, column in named(answers).items()}
 
 
-def as_arrow(column: NDArray[Any] | Lists) -> Any:
+def as_arrow(column: NDArray[Any] | ListColumns) -> Any:
     """Return a column as Arrow keeps it: tables and lists alike become lists."""
     import pyarrow as pa
 
-    if isinstance(column, Lists):
+    if isinstance(column, ListColumns):
         return pa.ListArray.from_arrays(pa.array(column.starts, pa.int32()), pa.array(column.values))
     if column.ndim > 1:
         starts = np.arange(len(column) + 1) * column.shape[1]

@@ -1,0 +1,107 @@
+"""Rows that can be neighbors, and what every calibration that has them shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vicinal._util.arrays import Floats
+from vicinal._util.lazy_rows import Readable
+from vicinal._util.stored import StoredArrays
+from vicinal.calibration.method import Calibration, Neighbors
+from vicinal.calibration.rows import ReferenceRows, ScoredRows
+from vicinal.errors import TooFewRows
+from vicinal.neighbors import BoundLocalizer, ExactNeighborSearch, ExactSearch, NeighborSearch
+from vicinal.neighbors.engine import Engine, engine_of
+
+
+class ReferencedCalibration(Calibration):
+    """A calibration whose points have neighbors among reference rows."""
+
+    reference: ReferenceRows
+    near: BoundLocalizer
+    search: NeighborSearch
+
+    @property
+    def engine(self) -> Engine:
+        """What computes from the blocks of the search."""
+        return engine_of(self.search)
+
+    def blocks(self, representations: Readable, progress: str | None = None) -> Iterator[Any]:
+        """Yield blocks of points, given as (n, d), with their neighbors."""
+        return self.search.neighbors(self.reference.rows, self.near.count, representations, progress=progress)
+
+    @cached_property
+    def width(self) -> int:
+        """Number of columns of a representation."""
+        return self.reference.rows.width
+
+    def neighbors(self, representations: Readable) -> Iterator[Neighbors]:
+        """Yield the neighbors of each point."""
+        rows = self.reference
+        for found, distances, weights, everyone in self.engine.nearest_first(self.blocks(representations), self.near):
+            yield Neighbors(
+                rows=rows.numbers[found],
+                distances=distances,
+                weights=weights,
+                scores=rows.scores[found],
+                targets=rows.targets[found],
+                everyone=everyone,
+            )
+
+    def reference_rows(self) -> ScoredRows:
+        """Return the rows that can be neighbors, in score order."""
+        return self.reference.scored()
+
+    def searched_by(self) -> NeighborSearch:
+        """Return how neighbors are found."""
+        return self.search
+
+    def resolved_search(self) -> NeighborSearch:
+        """Return how neighbors are found, with all numbers said that were chosen."""
+        return self.search.resolve(self.reference.rows, self.near.count)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: an index goes along, or another process would have to build it again."""
+        return {**self.__dict__, "index": dict(self.search.index_arrays(self.reference.rows, self.near.count))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled."""
+        index = state.pop("index")
+        self.__dict__.update(state)
+        if index:
+            self.restore_search(StoredArrays(index))
+
+    def restore_search(self, kept: StoredArrays) -> None:
+        """Take from kept arrays how neighbors were found, where the rows do not say it."""
+        self.search.restore_index(self.reference.rows, self.near.count, kept)
+
+    def recall(self, representations: Readable) -> float:
+        """Return the mean share of each row's exact neighbors that the search finds."""
+        if isinstance(self.search, ExactNeighborSearch):
+            return 1.0
+        if len(representations) == 0:
+            msg = "recall needs at least one row; got none."
+            raise TooFewRows(msg, rows=0, needed=1)
+        exact = ExactSearch()
+        both = zip(
+            engine_of(exact).nearest_first(exact.distances(self.reference.rows, representations), self.near),
+            self.engine.nearest_first(self.blocks(representations), self.near),
+            strict=True,
+        )
+        shares = [np.isin(true[0], found[0]).mean() for true, found in both if len(true[0])]
+        return float(np.mean(shares)) if shares else 1.0
+
+    @property
+    def arithmetic(self) -> str:
+        """What this machine's distances are like."""
+        return self.search.arithmetic(self.reference.rows)
+
+    def effective_sizes(self, representations: Readable) -> Floats:
+        """Return how many equally weighted neighbors those of each row are worth, (n,)."""
+        if not self.width:
+            return np.full(len(representations), float(self.reference.rows.n))
+        return self.engine.effective_sizes(self.blocks(representations), self.near, len(representations))

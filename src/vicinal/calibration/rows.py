@@ -1,0 +1,267 @@
+"""Rows that are calibrated on: scored, in score order, and checked to fit each other and the parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vicinal._util.arrays import Floats, Ints, Reals, as_labels, as_targets
+from vicinal._util.hashing import hash_values, overlap
+from vicinal._util.lazy_rows import Readable, take_rows
+from vicinal._util.stored import StoredArrays
+from vicinal._util.work import rows_within
+from vicinal.calibration.ages import find_kept_places
+from vicinal.errors import CorruptArtifact, Incompatible, InvalidValue, Option, ShapeMismatch, TooFewRows
+from vicinal.neighbors import Reference
+from vicinal.neighbors.fitted_rows import FittedRows
+from vicinal.outputs import (
+    ClassificationOutputs,
+    ModelOutputs,
+    RegressionOutputs,
+    as_classification,
+    as_regression,
+)
+from vicinal.probability_models import ProbabilityModel, probability_chunks
+from vicinal.probability_models.model import check_model_probabilities
+from vicinal.representations import RepresentationMap
+from vicinal.representations.map import map_representations
+from vicinal.scores import (
+    CQR,
+    LAC,
+    AbsoluteResidual,
+    ClassificationScore,
+    RegressionScore,
+    ScaledResidual,
+    Score,
+)
+from vicinal.scores.uniforms import row_uniforms
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows with their representation, the score of their target, the target, and the number their owner knows."""
+
+    representations: Readable  # (n, d)
+    scores: Floats  # (n,)
+    targets: Ints | Floats  # (n,)
+    given_numbers: Ints | None = None  # (n,), or None: 0, 1, 2, ...
+
+    @property
+    def numbers(self) -> Ints:
+        """The number by which each row's owner knows it, (n,)."""
+        return np.arange(len(self)) if self.given_numbers is None else self.given_numbers
+
+    @property
+    def by_score(self) -> Ints:
+        """The rows in ascending order of their score, (n,)."""
+        return np.argsort(self.scores, kind="stable")
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, rows: Ints) -> ScoredRows:
+        return ScoredRows(
+            take_rows(self.representations, rows), self.scores[rows], self.targets[rows], self.numbers[rows]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceRows:
+    """Rows that can be neighbors, in score order."""
+
+    rows: Reference
+    scores: Floats  # (n,) ascending
+    targets: Ints | Floats  # (n,)
+    numbers: Ints  # (n,) by which their owner knows the rows
+
+    @classmethod
+    def of(cls, rows: ScoredRows) -> ReferenceRows:
+        """Sort rows by score."""
+        by_score = np.argsort(rows.scores, kind="stable")
+        return cls(
+            Reference.of(rows.representations, by_score),
+            rows.scores[by_score],
+            rows.targets[by_score],
+            by_score if rows.given_numbers is None else rows.given_numbers[by_score],
+        )
+
+    def scored(self) -> ScoredRows:
+        """Return the rows without their padding."""
+        return ScoredRows(self.rows.rows[: self.rows.n], self.scores, self.targets, self.numbers)
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to keep; rows stay padded, so that they can be read where they lie."""
+        columns = {"scores": self.scores, "targets": self.targets, "numbers": self.numbers}
+        return {"rows": self.rows.rows, "bits": np.array([self.rows.bits]), **columns}
+
+    @classmethod
+    def restore(cls, kept: StoredArrays) -> ReferenceRows:
+        """Return the rows from kept arrays."""
+        scores = kept.ascending("scores")
+        n = len(scores)
+        rows = Reference.restore(kept.table("rows"), n, int(kept.counts("bits", 1, most=64)[0]))
+        numbers = kept.counts("numbers", n, most=2**62)
+        if len(np.unique(numbers)) != n:
+            msg = "the numbers of rows must differ."
+            raise CorruptArtifact(msg)
+        return cls(rows, scores, kept.targets(n), numbers)
+
+
+def roll_rows(known: ScoredRows, new: ScoredRows, drop: int) -> ScoredRows:
+    """Return the rows that are left of those known, oldest first, and the new ones, numbered from 0."""
+    kept = find_kept_places(known.numbers, drop)
+    return ScoredRows(
+        np.concatenate([known.representations[kept], new.representations[:].astype(known.representations.dtype)]),
+        np.concatenate([known.scores[kept], new.scores]),
+        np.concatenate([known.targets[kept], new.targets]),
+    )
+
+
+def fit_score(outputs: ModelOutputs, score: Score | None) -> Score:
+    """Return the score, or the natural one for these outputs; refuse one that does not fit them."""
+    if score is None:
+        return default_score(outputs)
+    if isinstance(score, ClassificationScore):
+        as_classification(outputs)
+    elif isinstance(score, RegressionScore):
+        score.check(as_regression(outputs))
+    else:
+        msg = f"score must be one such as LAC() or AbsoluteResidual(); got {score!r}."
+        raise Incompatible(msg)
+    return score
+
+
+def default_score(outputs: ModelOutputs) -> Score:
+    """Return LAC, CQR, ScaledResidual or AbsoluteResidual, by what the outputs hold."""
+    if not isinstance(outputs, RegressionOutputs):
+        as_classification(outputs)
+        return LAC()
+    if outputs.predictions is None:
+        return CQR()
+    return AbsoluteResidual() if outputs.scales is None else ScaledResidual()
+
+
+def label_scores(
+    outputs: ClassificationOutputs, labels: Ints, score: ClassificationScore, probability_model: ProbabilityModel | None
+) -> Floats:
+    """Return the score of each row's label, (n,)."""
+    uniforms = np.zeros(len(labels)) if score.seed is None else row_uniforms(outputs, score.seed)
+    out = np.empty(len(labels))
+    for start, chunk in probability_chunks(outputs, probability_model):
+        rows = slice(start, start + len(chunk))
+        out[rows] = check_scores(score.score_labels(chunk, uniforms[rows], labels[rows]), (len(chunk),), score)
+    return out
+
+
+def score_targets(outputs: RegressionOutputs, values: Floats, score: RegressionScore) -> Floats:
+    """Return the score of each row's value, (n,)."""
+    score.check(outputs)
+    return check_scores(score.score_values(score.prepare(outputs), values), (len(outputs),), score)
+
+
+def check_scores(scores: Floats, shape: tuple[int, ...], score: Score) -> Floats:
+    """Refuse scores of another shape, and NaN; they may be infinite."""
+    if np.shape(scores) != shape:
+        msg = f"{score} must return scores of shape {shape}; got {np.shape(scores)}."
+        raise ShapeMismatch(msg)
+    if np.isnan(scores).any():
+        row = int(np.argwhere(np.isnan(scores))[0][0])
+        msg = f"{score} must not return NaN, which has no place among scores; row {{row}} has it."
+        raise InvalidValue(msg, row=row)
+    return scores
+
+
+def neighborhood_representations(outputs: ModelOutputs, representation_map: RepresentationMap | None) -> Readable:
+    """Return the representations, mapped as they are read where there is a map, (n, d)."""
+    if representation_map is None and outputs.representations is not None:
+        return outputs.representations
+    return map_representations(outputs, representation_map, "a neighborhood", Option("method", "Split()"))
+
+
+def score_rows(
+    outputs: ModelOutputs, values: Ints | Floats, score: Score, probability_model: ProbabilityModel | None
+) -> Floats:
+    """Return the score of each row's target, for either task; rows that a part was fitted on, without themselves."""
+    if isinstance(score, RegressionScore):
+        rows = as_regression(outputs)
+        prepare = score.prepare_left_out if _remembers(score.fitted_rows, rows, score) else score.prepare
+        found = score.score_values(prepare(rows), values.astype(np.float64, copy=False))
+        return check_scores(found, (len(rows),), score)
+    assert isinstance(outputs, ClassificationOutputs)  # noqa: S101  as its score is
+    classified, labels = outputs, values.astype(np.int64, copy=False)
+    if probability_model is not None and _remembers(probability_model.fitted_rows, classified, probability_model):
+        own = check_model_probabilities(probability_model.apply_left_out(classified), classified, probability_model)
+        uniforms = row_uniforms(classified, score.seed)
+        return check_scores(score.score_labels(own, uniforms, labels), (len(labels),), score)
+    return label_scores(classified, labels, score, probability_model)
+
+
+def _remembers(remembered: FittedRows | None, outputs: ModelOutputs, part: object) -> bool:
+    """Return whether these are the rows that a part was fitted on, in their order: tuning rows used for reference."""
+    if remembered is None or len(remembered) != len(outputs):
+        return False
+    rows = _hash_rows(remembered.map_representations(outputs, type(part).__name__))
+    return bool(np.array_equal(rows, hash_values(remembered.reference.rows[: len(remembered)], 0)))
+
+
+def check_targets(outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
+    """Return the targets of either task as a checked array, so that rows can be chosen from it."""
+    if isinstance(outputs, ClassificationOutputs):
+        return as_labels(targets, len(outputs), outputs.n_classes, outputs.class_names)
+    return as_targets(targets, len(outputs))
+
+
+def no_columns(n_rows: int) -> Reals:
+    """Return representations without columns, for rules that measure no distance."""
+    return np.zeros((n_rows, 0))
+
+
+def check_other_rows(outputs: ModelOutputs, others: ModelOutputs) -> None:
+    """Refuse reference rows of another width or class count than the calibration rows, none, and the same again."""
+    if len(others) == 0:
+        msg = "reference rows must be at least one row; got none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    if isinstance(outputs, ClassificationOutputs):
+        classes = as_classification(others).n_classes
+        if classes != outputs.n_classes:
+            msg = f"reference rows must have {outputs.n_classes} classes, as the calibration rows; got {classes}."
+            raise ShapeMismatch(msg)
+    else:
+        as_regression(others)
+    one, other = outputs.representations, others.representations
+    if one is None or other is None:
+        return
+    if one.shape[1] != other.shape[1]:
+        msg = f"reference rows must have {one.shape[1]} columns of representations, as the calibration rows; "
+        raise ShapeMismatch(msg + f"got {other.shape[1]}.")
+    check_apart(one, other, "reference rows", " To divide the rows you have, use SplitReference(fraction=...).")
+
+
+def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: FittedRows | None) -> None:
+    """Refuse a fitted part that remembers the calibration rows: each would vote on itself."""
+    if remembered is not None:
+        name = f"the rows that {type(part).__name__} was fitted on"
+        rows = remembered.map_representations(outputs, type(part).__name__)
+        check_apart(
+            rows, remembered.reference.rows[: len(remembered)], name, " Fit and tune on rows set aside for that."
+        )
+
+
+def _hash_rows(rows: Readable) -> Floats:
+    """Return a number for each row by which it is recognized, (n,), reading piece by piece."""
+    step = rows_within(0.25, 4 * 8 * rows.shape[1], 4096)
+    return np.concatenate([hash_values(rows[start : start + step], 0) for start in range(0, len(rows), step)])
+
+
+def check_apart(calibration: Readable, others: Readable, name: str, advice: str = "") -> None:
+    """Refuse others that stand among the calibration rows."""
+    again = overlap(_hash_rows(calibration), _hash_rows(others))
+    if again:
+        msg = (
+            f"{name} must be other rows than the calibration rows; {again:.0%} are the same, and a "
+            f"row that is its own neighbor breaks the guarantee.{advice}"
+        )
+        raise Incompatible(msg)

@@ -1,0 +1,557 @@
+"""Damaged, hostile and mistaken files of rows: one line each, nothing executed, memory bounded."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from vicinal.errors import InvalidFile
+from vicinal.tables import open_table
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+LOGITS = np.arange(12, dtype=np.float32).reshape(6, 2)
+
+
+def refused(call, *parts: str) -> str:
+    with pytest.raises(InvalidFile) as caught:
+        call()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert len(text) < 1_000
+    for part in parts:
+        assert part in text
+    return text
+
+
+def read_all(path: Path | str, columns=("logits",), rows: int = 4, start: int = 0):
+    table = open_table([str(path)])
+    return list(table.chunks(list(columns), rows, start))
+
+
+def npy_bytes(array: np.ndarray, *, pickled: bool = False) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, allow_pickle=pickled)
+    return stream.getvalue()
+
+
+def header_bytes(text: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+    length = struct.pack("<H" if version[0] == 1 else "<I", len(text))
+    return b"\x93NUMPY" + version + length + text.encode() + data
+
+
+def describe_parts(descr: str, shape: str, *, fortran: bool = False) -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n"
+
+
+def archive(path: Path, method: int = zipfile.ZIP_STORED, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, data in members.items():
+            file.writestr(f"{name}.npy", data)
+    return path
+
+
+# --- what open_table says of its sources
+
+
+@pytest.mark.parametrize(
+    ("sources", "parts"),
+    [
+        ([], ["expected a .npz"]),
+        (["x.npy"], ["logits=x.npy"]),
+        (["=x.npy"], ["logits=x.npy"]),
+        (["missing.npz"], ["cannot read missing.npz: no such file"]),
+        (["missing.parquet"], ["no such file"]),
+        (["missing.jsonl"], ["no such file"]),
+        (["logits=missing.npy"], ["cannot read missing.npy: no such file"]),
+        (["folder"], ["is a folder", ".npz"]),
+        (["folder.npz"], ["is a folder"]),
+        (["x.csv"], ["suffix", ".npz", ".parquet", ".jsonl", "-"]),
+        (["x"], ["cannot read x: no such file"]),
+        (["empty.npz"], ["is empty (0 bytes)"]),
+        (["empty.parquet"], ["is empty (0 bytes)"]),
+        (["empty.jsonl"], ["is empty (0 bytes)"]),
+        (["logits=empty.npy"], ["is empty (0 bytes)"]),
+        (["text.npz"], ["text.npz", "not a .npz"]),
+        (["text.parquet"], ["text.parquet", "not a Parquet"]),
+        (["text.jsonl"], ["line 1", "not JSON"]),
+        (["logits=text.npy"], ["not an .npy array"]),
+        (["a.npz", "b.npz"], ["name=file.npy", "a.npz"]),
+        (["logits=x.npy", "b.npz"], ["name=file.npy", "b.npz"]),
+        (["logits=x.npy", "logits=y.npy"], ["'logits'", "x.npy", "y.npy"]),
+        (["logits=x.npz"], ["alone"]),
+        (["bad\nname.npz"], ["no such file"]),
+        (["bad\0name.npz"], ["null byte"]),
+        (["bad\nname.csv"], ["suffix"]),
+        (["pipe.jsonl"], ["not a regular file"]),
+    ],
+)
+def test_sources(tmp_path, monkeypatch, sources, parts):
+    monkeypatch.chdir(tmp_path)
+    for name in ("folder", "folder.npz"):
+        Path(name).mkdir()
+    for suffix in ("npz", "parquet", "jsonl", "npy"):
+        Path(f"empty.{suffix}").touch()
+        Path(f"text.{suffix}").write_text("hello, this is text\n" * 3)
+    for name in ("x.npy", "y.npy"):
+        np.save(name, LOGITS)
+    os.mkfifo("pipe.jsonl")
+    refused(lambda: open_table(sources), *parts)
+
+
+# --- arrays
+
+
+@pytest.mark.parametrize(
+    ("data", "parts"),
+    [
+        (npy_bytes(np.array([{}, 1], dtype=object), pickled=True), ["pickled", "never loaded"]),
+        (npy_bytes(np.zeros(3, dtype=[("a", "f4")])), ["dtype", "numbers or text"]),
+        (npy_bytes(np.zeros(3, dtype="M8[s]")), ["datetime64"]),
+        (npy_bytes(np.zeros(3, dtype="c8")), ["complex64"]),
+        (npy_bytes(np.array([b"ab"])), ["bytes", "dtype=str"]),
+        (npy_bytes(np.zeros((3, 0))), ["at least one value"]),
+        (npy_bytes(np.array(["a" * 1001])), ["1000 characters"]),
+        (npy_bytes(LOGITS)[:-1], ["damaged", "its header says"]),
+        (npy_bytes(LOGITS) + b"x", ["damaged", "its header says"]),
+        (npy_bytes(LOGITS)[:20], ["damaged .npy header"]),
+        (npy_bytes(LOGITS)[:9], ["damaged .npy header"]),
+        (npy_bytes(LOGITS)[:7], ["not an .npy"]),
+        (b"hello there, no array", ["not an .npy"]),
+        (header_bytes(describe_parts("'<f4'", "(-1, 2)")), ["shape"]),
+        (header_bytes(describe_parts("'<f4'", "(True, 2)"), b"\0" * 8), ["shape"]),
+        (header_bytes(describe_parts("'<f4'", "(10**9,)")), ["header"]),
+        (header_bytes(describe_parts("'<f4'", f"({10**30},)")), ["shape"]),
+        (header_bytes(describe_parts("'<f4'", f"({2**62}, {2**62})")), ["its header says"]),
+        (header_bytes(describe_parts("'<U0'", f"({10**15},)")), ["at least one value"]),
+        (header_bytes(describe_parts("'<f4'", f"({10**15}, 0)")), ["at least one value"]),
+        (header_bytes("(" * 9000), ["header"]),
+        (header_bytes("{'descr': __import__('os').system('true')}"), ["header"]),
+        (header_bytes("x", version=b"\x07\x00"), ["version 7.0"]),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b"\0" * 100, ["damaged .npy header"]),
+        (header_bytes(describe_parts("'<U1'", "(1,)"), b"\xff\xff\xff\xff"), ["Unicode"]),
+        (header_bytes(describe_parts("'<U1'", "(1,)"), struct.pack("<I", 0xD800)), ["Unicode"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["npz", "deflated", "npy"])
+def test_arrays_that_are_no_columns(tmp_path, kind, data, parts):
+    if kind == "npy":
+        (tmp_path / "x.npy").write_bytes(data)
+        source = f"logits={tmp_path}/x.npy"
+    else:
+        method = zipfile.ZIP_DEFLATED if kind == "deflated" else zipfile.ZIP_STORED
+        source = str(archive(tmp_path / "x.npz", method, logits=data))
+    refused(lambda: list(open_table([source]).chunks(["logits"], 4)), *parts)
+
+
+def test_bytes_that_are_no_bools_become_bools(tmp_path):
+    path = archive(tmp_path / "x.npz", logits=header_bytes(describe_parts("'|b1'", "(3,)"), b"\x00\x07\xff"))
+    assert read_all(path)[0]["logits"].tolist() == [False, True, True]
+
+
+def test_rows_that_disagree(tmp_path):
+    np.savez(tmp_path / "x.npz", logits=LOGITS, labels=np.zeros(5))
+    refused(lambda: read_all(tmp_path / "x.npz", ("logits", "labels")), "'logits' has 6", "'labels' has 5")
+    assert len(read_all(tmp_path / "x.npz", ("labels",))) == 2
+
+
+def test_class_names_saved_as_objects(tmp_path):
+    np.savez(tmp_path / "x.npz", logits=LOGITS, class_names=np.array(["a", None], dtype=object))
+    table = open_table([str(tmp_path / "x.npz")])
+    assert table.columns == ("logits",)
+    refused(lambda: table.class_names, "np.array(names, dtype=str)")
+
+
+@pytest.mark.parametrize("names", [b"nothing", b'["a", 1]', b'{"a": 1}', b"[" * 100_000, b'["\\ud800"]'])
+def test_class_names_in_a_parquet_schema(tmp_path, names):
+    schema = pa.schema([("logits", pa.int64())], metadata={b"class_names": names})
+    pq.write_table(pa.table({"logits": [1]}, schema=schema), tmp_path / "x.parquet")
+    refused(lambda: open_table([str(tmp_path / "x.parquet")]).class_names, "class_names")
+
+
+class Touching:
+    """What a pickle could do: create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("name", ["logits", "class_names", "other"])
+def test_no_pickle_is_loaded(tmp_path, name):
+    marker = tmp_path / "touched"
+    data = {"logits": LOGITS, "labels": np.zeros(6)} | {name: np.array([Touching(marker)], dtype=object)}
+    np.savez(tmp_path / "x.npz", **data)
+    table = open_table([str(tmp_path / "x.npz")])
+    assert table.n_rows is not None
+    for read in (lambda: table.class_names, lambda: list(table.chunks([name], 4)), lambda: table.chunks(["labels"], 4)):
+        with suppress(InvalidFile):
+            read()
+    assert not marker.exists()
+
+
+# --- archives
+
+
+def patched(path: Path, signature: bytes, offset: int, data: bytes) -> None:
+    content = bytearray(path.read_bytes())
+    at = content.rindex(signature) + offset
+    content[at : at + len(data)] = data
+    path.write_bytes(content)
+
+
+CENTRAL, END = b"PK\x01\x02", b"PK\x05\x06"
+
+
+@pytest.mark.parametrize(
+    ("signature", "offset", "data", "part"),
+    [
+        (CENTRAL, 8, b"\x01\x00", "encrypted"),
+        (CENTRAL, 10, struct.pack("<H", zipfile.ZIP_LZMA), "method 14"),
+        (CENTRAL, 10, struct.pack("<H", 99), "method 99"),
+        (CENTRAL, 16, b"\0\0\0\0", "CRC"),
+        (CENTRAL, 20, struct.pack("<I", 2**31), "more than the file has"),
+        (CENTRAL, 24, struct.pack("<I", 2**31), "damaged"),
+        (CENTRAL, 42, struct.pack("<I", 2**31), ""),
+        (END, 12, struct.pack("<I", 2**31), "directory"),
+        (END, 16, struct.pack("<I", 2**31), ""),
+    ],
+)
+def test_archives_that_lie(tmp_path, signature, offset, data, part):
+    path = tmp_path / "x.npz"
+    np.savez(path, logits=LOGITS)
+    patched(path, signature, offset, data)
+    refused(lambda: read_all(path), str(path), part)
+
+
+def test_long_directories_are_not_read(tmp_path):
+    many = tmp_path / "many.npz"
+    with zipfile.ZipFile(many, "w") as file:
+        for number in range(1_001):
+            file.writestr(f"{number}.txt", b"")
+    refused(lambda: open_table([str(many)]), "1001 members")
+    long = tmp_path / "long.npz"
+    with zipfile.ZipFile(long, "w") as file:
+        for number in range(20):
+            file.writestr(f"{number}" + "x" * 60_000, b"")
+    refused(lambda: open_table([str(long)]), "directory", "1048576")
+
+
+def test_an_array_twice_and_no_array(tmp_path):
+    with zipfile.ZipFile(tmp_path / "two.npz", "w") as file:
+        file.writestr("logits.npy", npy_bytes(LOGITS))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            file.writestr("logits.npy", npy_bytes(LOGITS))
+    refused(lambda: open_table([str(tmp_path / "two.npz")]), "twice")
+    with zipfile.ZipFile(tmp_path / "none.npz", "w") as file:
+        file.writestr("readme.txt", "hello")
+    refused(lambda: open_table([str(tmp_path / "none.npz")]), "no arrays")
+
+
+def test_decompression_bombs(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", logits=np.zeros((100_000, 100)))
+    refused(lambda: read_all(tmp_path / "x.npz"), "looks like a decompression bomb: 80000128 bytes from")
+    zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(10_000_000)), 100)
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"logits": zeros}), path, compression="zstd", use_dictionary=False)
+    refused(lambda: read_all(path), "looks like a decompression bomb")
+
+
+def test_damage_before_the_first_row_asked_for(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", logits=np.arange(3_000_000.0))
+    patched(tmp_path / "x.npz", b"logits.npy", -200_000, b"\0" * 64)
+    refused(lambda: read_all(tmp_path / "x.npz", rows=100, start=2_999_000), "x.npz")
+
+
+def test_fortran_order_too_large_to_hold(tmp_path, monkeypatch):
+    np.savez(tmp_path / "x.npz", logits=np.asfortranarray(LOGITS), labels=LOGITS[:, :1])
+    monkeypatch.setattr("vicinal.tables.npz.MAX_WHOLE", LOGITS.nbytes - 1)
+    refused(lambda: read_all(tmp_path / "x.npz"), "'logits'", "Fortran", "np.ascontiguousarray")
+    assert len(read_all(tmp_path / "x.npz", ["labels"])) == 2
+    monkeypatch.setattr("vicinal.tables.npz.MAX_WHOLE", LOGITS.nbytes)
+    assert len(read_all(tmp_path / "x.npz")) == 2
+
+
+# --- Parquet
+
+
+@pytest.mark.parametrize(
+    ("column", "parts"),
+    [
+        (pa.array([1, None, 3]), ["'logits'", "nulls", "row 1"]),
+        (pa.array(["a", "b", None]), ["row 2"]),
+        (pa.array(["a", "b", None]).dictionary_encode(), ["row 2"]),
+        (pa.array([[1.0], None, [2.0]]), ["row 1"]),
+        (pa.array([[1.0, 2.0], [1.0, None]]), ["row 1"]),
+        (pa.array([[1.0, 2.0], [1.0, None]], pa.list_(pa.float32(), 2)), ["row 1"]),
+        (pa.array([[1.0, 2.0], [1.0, 2.0], [1.0]]), ["row 2 has 1", "2"]),
+        (pa.array([[1.0], [1.0], [1.0], [1.0], [1.0, 3.0]]), ["row 4 has 2"]),
+        (pa.array([[], []], pa.list_(pa.float32())), ["row 0 has 0"]),
+        (pa.array([["a"], ["b"]]), ["list", "Cast"]),
+        (pa.array([[[1]], [[2]]]), ["list", "Cast"]),
+        (pa.array([{"a\nb": 1}]), ["struct", "Cast"]),
+        (pa.array([1], pa.timestamp("s")), ["timestamp"]),
+        (pa.array([1], pa.decimal128(5, 2)), ["decimal"]),
+        (pa.array([b"a"]), ["binary"]),
+        (pa.array([None, None]), ["null"]),
+        (pa.array(["a" * 1001]), ["1000 characters", "row 0"]),
+    ],
+)
+def test_parquet_columns(tmp_path, column, parts):
+    pq.write_table(pa.table({"logits": column}), tmp_path / "x.parquet")
+    refused(lambda: read_all(tmp_path / "x.parquet"), *parts)
+
+
+def test_parquet_nulls_in_a_later_group_and_a_wide_column(tmp_path):
+    pq.write_table(pa.table({"a_0": range(9), "a_1": [*range(7), None, 8]}), tmp_path / "x.parquet", row_group_size=2)
+    refused(lambda: read_all(tmp_path / "x.parquet", ["a"]), "'a_1'", "row 7")
+    pq.write_table(pa.table({"a_0": [1], "a_1": ["x"]}), tmp_path / "x.parquet")
+    refused(lambda: read_all(tmp_path / "x.parquet", ["a"]), "'a_1'", "numbers")
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "x.parquet")
+    refused(lambda: read_all(tmp_path / "x.parquet", ["a"]), "'a' twice")
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    bad = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 2)), pa.py_buffer(b"\xff\xfe")]
+    )
+    pq.write_table(pa.table({"logits": bad}), tmp_path / "x.parquet")
+    refused(lambda: read_all(tmp_path / "x.parquet"), "x.parquet")
+
+
+def test_pyarrow_is_named_where_it_is_absent(tmp_path, monkeypatch):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"vicinal\[parquet\]"):
+        open_table([str(tmp_path / "x.parquet")])
+
+
+# --- JSON lines
+
+
+GOOD = b'{"logits": [1.5, 2], "labels": 3}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (b"\n \n", ["holds no rows"]),
+        (b"[1, 2]\n", ["line 1", "object", "a list"]),
+        (b"3\n", ["line 1", "a number"]),
+        (b"null\n", ["line 1", "null"]),
+        (GOOD + b"{\n", ["line 2", "not JSON"]),
+        (GOOD + b"\n\n{}\n", ["line 4", "lacks", "'labels'", "logits"]),
+        (GOOD + b'{"logits": [1, 2]}\n', ["line 2", "lacks the key 'labels'"]),
+        (GOOD + b'{"logits": [1, 2], "labels": 3, "x\\n": 4}\n', ["line 2", "besides", "'x\\n'"]),
+        (GOOD + b'{"logits": [1, 2], "labels": 3, "labels": 4}\n', ["line 2", "twice"]),
+        (GOOD + b'{"logits": [1, NaN], "labels": 3}\n', ["line 2", "NaN"]),
+        (GOOD + b'{"logits": [1, -Infinity], "labels": 3}\n', ["line 2", "-Infinity"]),
+        (GOOD + b'{"logits": [1, 1e999], "labels": 3}\n', ["line 2", "too large"]),
+        (GOOD + b'{"logits": [1, 1' + b"0" * 400 + b'], "labels": 3}\n', ["line 2", "too large"]),
+        (GOOD + b'{"logits": [1, 1' + b"0" * 9000 + b'], "labels": 3}\n', ["line 2", "not JSON"]),
+        (GOOD + b'{"logits": [1, 2], "labels": 1e999}\n', ["line 2", "too large"]),
+        (GOOD + b'{"logits": [1, 2], "labels": 9223372036854775808}\n', ["line 2", "too large"]),
+        (GOOD + b'{"logits": [1], "labels": 3}\n', ["line 2", "a list of 1 numbers", "a list of 2 numbers"]),
+        (GOOD * 7 + b'{"logits": [1], "labels": 3}\n', ["line 8", "a list of 1 numbers"]),
+        (GOOD * 4 + b'{"logits": 1, "labels": 3}\n', ["line 5", "a number", "a list of 2 numbers"]),
+        (GOOD + b'{"logits": [1, null], "labels": 3}\n', ["line 2", "null"]),
+        (GOOD + b'{"logits": [1, true], "labels": 3}\n', ["line 2", "true or false"]),
+        (GOOD + b'{"logits": [1, [2]], "labels": 3}\n', ["line 2", "a list with a list"]),
+        (GOOD + b'{"logits": [1, 2], "labels": "a"}\n', ["line 2", "a text", "a number"]),
+        (GOOD + b'{"logits": [1, 2], "labels": true}\n', ["line 2", "true or false"]),
+        (b'{"logits": [], "labels": 1}\n', ["line 1", "0 numbers"]),
+        (b'{"logits": {}, "labels": 1}\n', ["line 1", "an object"]),
+        (b'{"logits": null, "labels": 1}\n', ["line 1", "null"]),
+        (GOOD + b'{"logits": ' + b"[" * 200_000 + b"\n", ["line 2", "nested"]),
+        (b"[" * 200_000, ["line 1", "nested"]),
+        (GOOD + b'{"logits": "\xff"}\n', ["line 2", "UTF-8"]),
+        (GOOD.decode().encode("utf-16"), ["line 1", "UTF-8"]),
+        (b'{"logits": "\\ud800", "labels": 1}\n', ["line 1", "Unicode"]),
+        (b'{"logits": "%s", "labels": 1}\n' % (b"a" * 1001), ["line 1", "1000"]),
+    ],
+)
+def test_lines(tmp_path, monkeypatch, text, parts):
+    (tmp_path / "x.jsonl").write_bytes(text)
+    refused(lambda: read_all(tmp_path / "x.jsonl", ("logits", "labels")), *parts)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+    refused(lambda: read_all("-", ("logits", "labels")), *parts)
+
+
+class Endless(io.RawIOBase):
+    """Standard input without an end or a line break."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        buffer[:] = b"1" * len(buffer)
+        return len(buffer)
+
+
+def test_a_line_without_an_end_is_not_read(monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BufferedReader(Endless())))
+    refused(lambda: open_table(["-"]), "line 1", "16777216 bytes")
+
+
+# --- damage anywhere
+
+
+def damaged(content: bytes, seed: int) -> bytes:
+    rng = np.random.default_rng(seed)
+    if seed % 3 == 0:
+        return content[: rng.integers(0, len(content))]
+    changed = bytearray(content)
+    changed[rng.integers(0, len(content))] ^= 1 << int(rng.integers(0, 8))
+    return bytes(changed)
+
+
+def flipped(path: Path, columns: list[str], expected: dict[str, np.ndarray] | None, n: int = 300) -> int:
+    content, bad = path.read_bytes(), []
+    for seed in range(n):
+        path.write_bytes(damaged(content, seed))
+        try:
+            chunks = read_all(path, columns, rows=50)
+        except InvalidFile as error:
+            bad.append(str(error))
+            continue
+        for name, column in (expected or {}).items():
+            np.testing.assert_array_equal(np.concatenate([chunk[name] for chunk in chunks]), column, err_msg=str(seed))
+    assert not any("\n" in text for text in bad)
+    return len(bad)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_damaged_archives_give_the_right_rows_or_none(tmp_path, save):
+    data = {"logits": np.random.default_rng(0).standard_normal((120, 3)), "labels": np.arange(120) % 3}
+    save(tmp_path / "x.npz", **data)
+    assert flipped(tmp_path / "x.npz", list(data), data) > 250
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+def test_damaged_parquet_gives_rows_or_one_line(tmp_path, compression):
+    logits = pa.FixedSizeListArray.from_arrays(pa.array(np.random.default_rng(0).standard_normal(360)), 3)
+    names = pa.array([f"{i % 7}" for i in range(120)])
+    table = pa.table({"logits": logits, "labels": range(120), "row_ids": names})
+    pq.write_table(table, tmp_path / "x.parquet", compression=compression, row_group_size=50)
+    assert flipped(tmp_path / "x.parquet", ["logits", "labels", "row_ids"], None) > 100
+
+
+def test_damaged_lines_give_rows_or_one_line(tmp_path):
+    rows = [json.dumps({"logits": [i / 7, -i], "labels": i, "row_ids": f"row {i}"}) for i in range(120)]
+    (tmp_path / "x.jsonl").write_text("\n".join(rows))
+    assert flipped(tmp_path / "x.jsonl", ["logits", "labels", "row_ids"], None) > 100
+
+
+# --- memory
+
+MEASURED = """
+import resource, sys
+import pyarrow.parquet
+from vicinal.tables import open_table
+table = open_table(sys.argv[1:2])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows = sum(len(chunk["logits"]) for chunk in table.chunks(["logits", "representations"], 8192, int(sys.argv[2])))
+print(rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+def growth(path: Path, start: int = 0) -> tuple[int, int]:
+    """Return the rows read and the bytes by which the memory of a process grew while it read them."""
+    command = [sys.executable, "-c", MEASURED, str(path), str(start)]
+    rows, size = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout.split()
+    return int(rows), int(size)
+
+
+def many_rows(n: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        "logits": rng.standard_normal((n, 100), dtype=np.float32),
+        "representations": rng.standard_normal((n, 64), dtype=np.float32),
+    }
+
+
+def as_lists(data: dict[str, np.ndarray]):
+    offsets = {name: np.arange(0, column.size + 1, column.shape[1], dtype=np.int32) for name, column in data.items()}
+    lists = {name: pa.ListArray.from_arrays(pa.array(offsets[name]), pa.array(c.ravel())) for name, c in data.items()}
+    return pa.table(lists)
+
+
+@pytest.mark.parametrize("form", ["npz", "parquet"])
+def test_memory_stays_below_the_file(tmp_path, form):
+    data = many_rows(400_000)  # 262 MB
+    path = tmp_path / f"x.{form}"
+    if form == "npz":
+        np.savez(path, **data)
+    else:
+        pq.write_table(as_lists(data), path, row_group_size=400_000)
+    rows, size = growth(path)
+    assert rows == 400_000
+    assert size < 200e6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["one group", "small groups", "one page", "deflated"])
+def test_memory_of_a_million_rows(tmp_path, form):
+    data = many_rows(1_000_000)  # 656 MB
+    if form == "deflated":
+        np.savez_compressed(tmp_path / "x.npz", **data)
+    elif form == "small groups":
+        pq.write_table(as_lists(data), tmp_path / "x.parquet", row_group_size=1_000)
+    else:
+        pages = {"data_page_size": 64 << 20, "use_dictionary": False} if form == "one page" else {}
+        pq.write_table(as_lists(data), tmp_path / "x.parquet", row_group_size=1_000_000, **pages)
+    (path,) = tmp_path.iterdir()
+    rows, size = growth(path)
+    assert rows == 1_000_000
+    assert size < 250e6
+
+
+def arrow_stream(tmp_path, **options):
+    ids = pa.array(["a", "b", "a", "c"]).dictionary_encode()
+    table = pa.table({"logits": [[1.0, 2.0]] * 4, "row_ids": ids})
+    path = tmp_path / "x.arrow"
+    how = pa.ipc.IpcWriteOptions(**options)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema, options=how) as writer:
+        writer.write_table(table, max_chunksize=2)
+    return path
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_compressed_arrow_is_refused(tmp_path, codec):
+    refused(lambda: open_table([str(arrow_stream(tmp_path, compression=codec))]), "without compression")
+
+
+def test_damaged_arrow_is_one_line(tmp_path):
+    path = arrow_stream(tmp_path)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    for number in range(400):
+        data = bytearray(whole)
+        for place in rng.integers(0, len(data), 1 + number % 4):
+            data[place] = int(rng.integers(0, 256))
+        path.write_bytes(data[: int(rng.integers(1, len(data)))] if number % 5 == 0 else data)
+        try:
+            open_table([str(path)]).whole(["logits", "row_ids"])
+        except InvalidFile as error:
+            assert "\n" not in str(error)  # noqa: PT017  it may also be read
+
+
+def test_a_long_text_in_a_dictionary_is_not_repeated(tmp_path):
+    ids = pa.DictionaryArray.from_arrays(np.zeros(100_000, np.int8), ["x" * 1_000_000])
+    table = pa.table({"row_ids": ids})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    refused(lambda: open_table([str(tmp_path / "x.arrow")]).whole(["row_ids"]), "at most 1000 characters")

@@ -1,0 +1,66 @@
+"""Every example in README and docs runs, in Python or in a shell, and prints what stands below it."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+
+
+SLOW = ("cluster.md",)
+"""Pages whose examples start a cluster."""
+
+
+def marked(page):
+    return pytest.param(page, marks=pytest.mark.slow if page.name in SLOW else (), id=page.name)
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if BLOCK.search(page.read_text())])
+def test_examples_print_what_is_written(page, tmp_path, monkeypatch, request):
+    monkeypatch.chdir(tmp_path)
+    request.addfinalizer(lambda: stopped(tmp_path / "service.pid"))
+    names: dict[str, object] = {"__name__": "__example__"}
+    for language, code, expected in BLOCK.findall(page.read_text()):
+        if language == "sh":
+            printed = shell(code)
+            # What stands below a command may leave out times and checksums, and nothing at all need stand there.
+            matches = doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS)
+            assert not expected or matches, printed
+            continue
+        caught = io.StringIO()
+        with contextlib.redirect_stdout(caught):
+            exec(compile(code, page.name, "exec"), names)
+        assert caught.getvalue().strip() == expected.strip()
+
+
+def stopped(pid):
+    """End a service that an example began and, having failed, did not end."""
+    if pid.exists():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def shell(code):
+    """Run commands as a reader would, with `vicinal` on the path."""
+    Path("bin").mkdir(exist_ok=True)
+    program = Path("bin/vicinal")
+    program.write_text(f"#!{sys.executable}\nfrom vicinal.cli import main\nmain()\n")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PATH": f"{Path('bin').resolve()}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": path}
+    arguments = ["bash", "-e", "-o", "pipefail", "-c", code]
+    found = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
