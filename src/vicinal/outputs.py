@@ -236,7 +236,7 @@ def stack_outputs(parts: Sequence[ModelOutputs]) -> ModelOutputs:
     Examples
     --------
     >>> one, two = ModelOutputs.from_predictions([1.0]), ModelOutputs.from_predictions([2.0, 3.0])
-    >>> stacked([one, two]).predictions
+    >>> stack_outputs([one, two]).predictions
     array([1., 2., 3.])
     """
     columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(parts[0])}

@@ -96,7 +96,7 @@ def test_a_far_away_cloud_keeps_its_small_distances(dtype):
 
 def test_without_a_stable_product_every_distance_is_direct(monkeypatch):
     table = rows(100, np.float32)
-    monkeypatch.setattr(exact_search, "stable_products", lambda *_: False)
+    monkeypatch.setattr(exact_search, "first_columns", lambda *_: None)
     reference = Reference.of(table, np.arange(len(table)))
     assert not reference.multiplied
     found = distances(vc.ExactSearch(), reference, table)
@@ -105,7 +105,7 @@ def test_without_a_stable_product_every_distance_is_direct(monkeypatch):
 
 def test_float64_products_stand_in_where_only_they_are_stable(monkeypatch):
     table = rows(100, np.float32)
-    monkeypatch.setattr(exact_search, "stable_products", lambda width, dtype: dtype == "<f8")
+    monkeypatch.setattr(exact_search, "first_columns", lambda width, dtype: width if dtype == "<f8" else None)
     reference = Reference.of(table, np.arange(len(table)))
     assert reference.multiplied
     assert reference.rows.dtype == np.float64

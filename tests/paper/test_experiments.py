@@ -65,7 +65,7 @@ def scored(seed, n, classes=6):
     logits = drawn.normal(size=(n, classes)) * 2
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     labels = (probabilities.cumsum(axis=1) < drawn.random((n, 1))).sum(axis=1)
-    return released.Scored(logits, 1 - probabilities, labels)
+    return released.ReleasedScores(logits, 1 - probabilities, labels)
 
 
 @settings(max_examples=60, deadline=None)

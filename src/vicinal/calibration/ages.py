@@ -34,7 +34,7 @@ def find_kept_places(numbers: Ints, drop: int) -> Ints:
 
     Examples
     --------
-    >>> kept_places(np.array([7, 3, 5]), 1)
+    >>> find_kept_places(np.array([7, 3, 5]), 1)
     array([2, 0])
     """
     return np.argsort(numbers, kind="stable")[drop:]

@@ -46,7 +46,7 @@ def format_coverage(coverage: Coverage) -> str:
 
     Examples
     --------
-    >>> written_coverage(Fraction(9, 10))
+    >>> format_coverage(Fraction(9, 10))
     '9/10'
     """
     exact_coverage(coverage)

@@ -13,7 +13,7 @@ def embed(rows: ArrayLike, seed: int = 0) -> Floats:
 
     Examples
     --------
-    >>> embedded(np.random.default_rng(0).normal(size=(40, 60))).shape
+    >>> embed(np.random.default_rng(0).normal(size=(40, 60))).shape
     (40, 2)
     """
     from sklearn.decomposition import PCA

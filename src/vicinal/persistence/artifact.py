@@ -316,7 +316,7 @@ def format_size(length: float) -> str:
 
     Examples
     --------
-    >>> said_size(500), said_size(2_500_000)
+    >>> format_size(500), format_size(2_500_000)
     ('500 bytes', '2.5 MB')
     """
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -196,8 +196,10 @@ def fits(value: Any, hint: Any) -> bool:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(fits(value, one) for one in inner)
-    if origin is np.ndarray:
-        return isinstance(value, np.ndarray) and issubclass(value.dtype.type, get_args(inner[1])[0])
+    if origin is np.ndarray or get_origin(getattr(origin, "__value__", None)) is np.ndarray:
+        # From numpy 2.5 on, NDArray is an alias with the type of its entries as its only argument.
+        kind = get_args(inner[1])[0] if origin is np.ndarray else inner[0]
+        return isinstance(value, np.ndarray) and issubclass(value.dtype.type, kind)
     if origin is tuple:
         kinds = inner[:1] * len(value) if isinstance(value, tuple) and inner[-1] is Ellipsis else inner
         return isinstance(value, tuple) and len(value) == len(kinds) and all(map(fits, value, kinds))

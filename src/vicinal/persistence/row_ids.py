@@ -17,7 +17,7 @@ def pack_ids(ids: RowIds) -> dict[str, NDArray[Any]]:
 
     Examples
     --------
-    >>> unpacked_ids(packed_ids(np.array(["a", "bc"])))
+    >>> unpack_ids(pack_ids(np.array(["a", "bc"])))
     array(['a', 'bc'], dtype='<U2')
     """
     if ids.dtype.kind == "i":

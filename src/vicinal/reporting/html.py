@@ -35,7 +35,7 @@ def embed(data: object) -> str:
 
     Examples
     --------
-    >>> embedded({"name": "</script>", "size": float("inf")})
+    >>> embed({"name": "</script>", "size": float("inf")})
     '{"name":"\\u003c/script>","size":null}'
     """
     text = json.dumps(_finite(data), allow_nan=False, separators=(",", ":"))  # ASCII, so U+2028 and U+2029 are escaped

@@ -60,11 +60,6 @@ class Cost:
         few = CHANGED_BYTES * rule.n_neighbors if is_listed(rule, n_rows) else CHANGED_BYTES * n_rows
         return cls.of(rule, n_rows) + cls(few, CHANGED_BYTES * n_rows)
 
-    @staticmethod
-    def of_joining_listed(n_rows: int) -> int:
-        """Return what a query takes that has few neighbors: its distances, and a tenth of the rows that change."""
-        return DISTANCE_BYTES * n_rows + (CHANGED_BYTES + LISTED_BYTES) * (n_rows // 10 + TIES)
-
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.listed + other.listed, self.columns + other.columns)
 

@@ -15,7 +15,7 @@ from vicinal._util.progress import counter
 from vicinal.errors import InvalidArgument
 from vicinal.neighbors.reference import Reference
 from vicinal.neighbors.search import ExactNeighborSearch
-from vicinal.torch.blocks import MEGABYTES, Cost, rows_at_once, slices
+from vicinal.torch.blocks import DISTANCE_BYTES, MEGABYTES, rows_at_once, slices
 from vicinal.torch.distances import Arithmetic, DeviceRows, distances, squared_norms
 from vicinal.torch.engine import TensorBlock, on_device
 
@@ -57,13 +57,16 @@ class TorchSearch(ExactNeighborSearch):
     ) -> Iterator[TensorBlock]:
         """Yield blocks of consecutive queries with their distances to all rows, on the device."""
         held, bar = self._held(reference), counter(len(queries), progress, "row")
-        step = rows_at_once(self.megabytes, Cost.of_joining_listed(reference.n))
+        # Distances take a part of the memory, and what is computed of them the rest.
+        each = DISTANCE_BYTES * reference.n
+        step = rows_at_once(self.megabytes, 5 * each // 4)
         with bar:
             for rows in slices(0, len(queries), step):
                 with torch.inference_mode():  # not while a block is worked on: that is the engine's
                     some = on_device(self.device, queries[rows])[0].to(held.padded.dtype)
                     found = distances(some, held, Arithmetic(self.tf32))
-                yield TensorBlock(rows, found, self.megabytes)
+                left = self.megabytes - each * (rows.stop - rows.start) / 2**20
+                yield TensorBlock(rows, found, max(left, self.megabytes / 4))
                 bar.update(rows.stop - rows.start)
 
     def arithmetic(self, reference: Reference) -> str:

@@ -45,7 +45,7 @@ def stopping(patch, where, after):
     patch.setattr(home, name, work)
 
 
-STOPS = {"answering": (job, "answered"), "a part": (parts, "replacing"), "joining": (job, "replacing")}
+STOPS = {"answering": (job, "answer_rows"), "a part": (parts, "replacing"), "joining": (job, "replacing")}
 STOPS["clearing"] = (parts.PartFiles, "clear")
 
 
@@ -224,7 +224,7 @@ def test_two_jobs_for_one_output_are_refused(table, few_rows, tmp_path, monkeypa
             found.append(caught.value)
         return answer_rows(*arguments)
 
-    monkeypatch.setattr(job, "answered", second)
+    monkeypatch.setattr(job, "answer_rows", second)
     predict_file(PREDICTOR, table, tmp_path / "a.jsonl", model=MODEL)
     assert found
 

@@ -390,7 +390,7 @@ def test_what_a_terminal_would_obey_is_not_printed(tmp_path):
     predictor = vc.calibrate(ROWS, LABELS, 0.8, localizer=vc.Uniform(7))
     info = predictor.save(tmp_path / "a", model="\x1b]0;title\x07\nnet")
     assert info.model == "\x1b]0;title\x07\nnet"
-    assert "model          ?]0;title??net" in str(vc.inspect(tmp_path / "a"))
+    assert "model               ?]0;title??net" in str(vc.inspect(tmp_path / "a"))
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):

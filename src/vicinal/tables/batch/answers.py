@@ -73,7 +73,7 @@ def answer_rows(
     >>> import vicinal as vc
     >>> outputs = vc.ModelOutputs.from_predictions(np.arange(40.0), np.arange(40.0)[:, None])
     >>> predictor = vc.calibrate(outputs, np.arange(40.0) % 7, 0.8, localizer=vc.Uniform(5))
-    >>> found = answered(predictor, outputs[:3], first=100, wanted=Wanted(neighbors=2))
+    >>> found = answer_rows(predictor, outputs[:3], first=100, wanted=Wanted(neighbors=2))
     >>> found.row_ids, found.nearest.rows[0]
     (array([100, 101, 102]), array([0, 1]))
     """
