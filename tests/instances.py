@@ -30,7 +30,7 @@ LOCALIZERS = [
     vc.Ball(radius=1e-6),
 ]
 METHODS = [vc.Split(), vc.Exact(), vc.SplitReference(fraction=0.4), vc.LeaveOneOut(), vc.PaperLiteral()]
-TENSOR_METHODS = METHODS[:-1]  # the paper to the letter has no twin on tensors
+TENSOR_METHODS = METHODS[:-1]  # the paper to the letter runs in memory alone: not on tensors, not on a cluster
 SEARCHES = [vc.ExactSearch(), vc.ExactSearch(megabytes=0.01)]
 # Built when asked for: they need an extra.
 INDEXES = {

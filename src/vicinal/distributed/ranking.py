@@ -17,7 +17,6 @@ from vicinal.calibration import (
     Exact,
     LeaveOneOut,
     Method,
-    PaperLiteral,
     ScoredRows,
     Split,
     SplitReference,
@@ -27,7 +26,6 @@ from vicinal.calibration import (
 )
 from vicinal.calibration import exact as exactly
 from vicinal.calibration.guarantees import Promise
-from vicinal.calibration.paper_literal import PaperPromise
 from vicinal.calibration.rows import ReferenceRows
 from vicinal.calibration.split_reference import RowsOfTheirOwn
 from vicinal.distributed.asking import Here, ShardNeighborhoods, Shards, tied_scores
@@ -104,22 +102,6 @@ class SpreadLeaveOneOut(Spread):
         return shard.ranked(ranks, rows.scores), int(empty.sum())
 
 
-class SpreadPaperLiteral(Spread):
-    """Each row among itself and the others."""
-
-    promise = PaperPromise()
-
-    def bound(self, localizer: Localizer | None, n_reference: int) -> BoundLocalizer | None:
-        """Return the rule by which a point counts among its own neighbors."""
-        assert localizer is not None  # noqa: S101  it is checked at the door
-        return localizer.bind(n_reference, own_weight=1.0)
-
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
-        """Rank each row; ties in rank are not broken."""
-        ranks, _ = _ranks(rows, neighborhoods, rows.numbers)
-        return shard.ranked(ranks, np.full(len(ranks), np.inf)), 0
-
-
 class SpreadReference(Spread):
     """Ranked rows among reference rows that are others."""
 
@@ -159,7 +141,6 @@ class SpreadExact(Spread):
 SPREADS: dict[type[Method], type[Spread]] = {
     Split: SpreadSplit,
     LeaveOneOut: SpreadLeaveOneOut,
-    PaperLiteral: SpreadPaperLiteral,
     SplitReference: SpreadReference,
     Exact: SpreadExact,
 }

@@ -22,7 +22,7 @@ from vicinal.kernels.ranks import Plugged
 from vicinal.kernels.weights import Rule
 from vicinal.neighbors.engine import ENGINES, Engine
 from vicinal.neighbors.localizers import BoundLocalizer
-from vicinal.torch.blocks import Cost, over_blocks
+from vicinal.torch.blocks import DISTANCE_BYTES, Cost, over_blocks
 from vicinal.torch.distances import Distances
 from vicinal.torch.joining import KEPT, JoinedRows, joined_counts, joined_sums, joined_thresholds
 from vicinal.torch.namespace import xp
@@ -87,7 +87,9 @@ def over_pieces(
         ) -> tuple[Tensor, ...]:
             return tuple(one.cpu() for one in work(known.of(some), *(one[some] for one in given), listed=listed))
 
-        found += over_blocks(len(known.squared), cost(known.squared.shape[1]), block.megabytes, work_on)
+        each, there = cost(known.squared.shape[1]), DISTANCE_BYTES * known.squared.shape[1]  # the distances are there
+        more = Cost(max(1, each.listed - there), max(1, each.columns - there))
+        found += over_blocks(len(known.squared), more, block.megabytes, work_on)
     return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
 
 

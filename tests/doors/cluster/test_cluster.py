@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -407,3 +408,48 @@ def test_what_a_cluster_cannot_do_is_refused_before_it_starts(small, tmp_path):
     )
     assert "must have one of logits" in line
     assert not (tmp_path / "o").exists()
+
+
+OWN = """
+from dataclasses import dataclass
+
+import vicinal as vc
+from vicinal.neighbors import WeightedNeighbors
+from vicinal.scores import ClassificationScore
+
+
+@vc.register
+@dataclass(frozen=True)
+class Half(ClassificationScore):
+    def formula(self, xp, probabilities, uniforms):
+        return 1.0 - 0.5 * probabilities
+
+
+@vc.register
+@dataclass(frozen=True)
+class Slow(WeightedNeighbors):
+    def log_weight(self, xp):
+        return lambda u: -xp.log1p(u)
+"""
+
+
+@pytest.mark.slow
+def test_parts_of_ones_own_run_on_a_cluster(tmp_path, monkeypatch):
+    (tmp_path / "own_parts_of_a_cluster.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    own = importlib.import_module("own_parts_of_a_cluster")
+    outputs, _ = write_rows(tmp_path / "rows", 400, 2)
+    predictor = saved_predictor(tmp_path / "m.vicinal", score=own.Half(), localizer=own.Slow(20, 0.7))
+    with nodes(1):
+        modules = ["own_parts_of_a_cluster"]
+        done = vc.distributed.predict_partitions(
+            tmp_path / "m.vicinal", tmp_path / "rows", tmp_path / "out", imports=modules
+        )
+        dataset = ray.data.read_parquet(str(tmp_path / "rows"))
+        found = vc.distributed.predict(dataset, tmp_path / "m.vicinal", imports=modules).to_pandas()
+    assert done.rows == 400
+    expected = predictor.predict(outputs)
+    written = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet")))
+    np.testing.assert_array_equal(written["size"].to_numpy(), expected.sizes)
+    assert sorted(found["size"]) == sorted(expected.sizes)

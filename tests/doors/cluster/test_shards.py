@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vicinal as vc
-from tests.instances import LOCALIZERS, METHODS
+from tests.instances import LOCALIZERS, TENSOR_METHODS
 from vicinal.calibration import ScoredRows, Task
 from vicinal.distributed.asking import Here, tied_scores
 from vicinal.distributed.ranking import calibrated_here
@@ -81,7 +81,7 @@ def same_neighbors(whole, sharded, queries):
         np.testing.assert_array_equal(found.distances, expected.distances)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("method", TENSOR_METHODS, ids=str)
 @pytest.mark.parametrize("localizer", LOCALIZERS, ids=str)
 @pytest.mark.parametrize("kind", ["plain", "tied", "infinite"])
 def test_shards_answer_as_one_machine(method, localizer, kind):
@@ -102,7 +102,7 @@ def test_shards_answer_as_one_machine(method, localizer, kind):
     shards=st.integers(1, 12),
     seed=st.integers(0, 10**6),
     ties=st.booleans(),
-    method=st.sampled_from(METHODS),
+    method=st.sampled_from(TENSOR_METHODS),
     localizer=st.sampled_from([vc.Uniform(4), vc.Exponential(0.3, 0.5), vc.Ball(0.8)]),
 )
 def test_any_cut_gives_the_same(n, width, shards, seed, ties, method, localizer):
@@ -115,7 +115,7 @@ def test_any_cut_gives_the_same(n, width, shards, seed, ties, method, localizer)
     )
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("method", TENSOR_METHODS, ids=str)
 def test_rows_enough_for_several_blocks_and_threads(method):
     given_rows = rows(1500, 7, 40, np.float32)
     whole, sharded, local = both(given_rows, method, vc.Exponential(30, 2.0) if method.local else None, 3)

@@ -82,7 +82,8 @@ def test_sets_are_the_predictors_in_float32(device):
             scores, bounds = predictor.label_scores(rows)[1][other], np.repeat(expected.thresholds, other.sum(axis=1))
             close += [0 if score == bound else abs(score - bound) for score, bound in zip(scores, bounds, strict=True)]
     assert differing <= 0.001 * total
-    assert all(gap <= 1e-5 for gap in close)
+    # Where two rows are nearly as far, another of them may be the k-th neighbor on a GPU.
+    assert sum(gap > 1e-5 for gap in close) <= 1e-4 * total
 
 
 @pytest.mark.parametrize("method", TENSOR_METHODS, ids=lambda method: type(method).__name__)
