@@ -136,6 +136,7 @@ def test_killed_twenty_times_while_predicting(folder, tmp_path):
     assert resumed > 0
 
 
+@pytest.mark.slow
 def test_no_row_is_lost_or_repeated(folder, tmp_path):
     out = tmp_path / "a.parquet"
     assert predicted(folder, out).returncode == 0
@@ -148,6 +149,7 @@ def test_no_row_is_lost_or_repeated(folder, tmp_path):
     assert np.array_equal(table["threshold"].to_numpy()[::7919], sets.thresholds)
 
 
+@pytest.mark.slow
 def test_resuming_something_else_is_refused(folder, tmp_path):
     out = tmp_path / "a.parquet"
     parts = tmp_path / "a.parquet.parts"
@@ -221,6 +223,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_the_old_file_whole(folder, small_disk):
     out = small_disk / "a.vicinal"
     old = (folder / "one.vicinal").read_bytes()

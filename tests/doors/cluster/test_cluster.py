@@ -58,6 +58,7 @@ def small(tmp_path_factory):
     return folder, predictor, outputs, labels
 
 
+@pytest.mark.slow
 def test_a_small_cluster_answers_as_this_machine(small, tmp_path):
     folder, predictor, outputs, labels = small
     with nodes(2):
@@ -346,6 +347,7 @@ def ray_refused(folder, tmp_path, *options, code=2, out=None):
     return found.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_address_is_said_at_once(small, tmp_path):
     folder = small[0]
     given = ["predict", folder / "model.vicinal", folder / "rows", "--engine", "ray", "--out", tmp_path / "out"]

@@ -13,6 +13,8 @@ import pytest
 from tests.doors.page.page_sample import HOSTILE, sample
 from vicinal.reporting.html import embed, render
 
+pytestmark = pytest.mark.slow  # they need a browser
+
 SMALL = {"rows": 130, "candidates": 60, "points": 150, "images": False}
 
 

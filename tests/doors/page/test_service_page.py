@@ -13,6 +13,8 @@ import pytest
 import vicinal as vc
 from tests.doors.service.running import Running, saved_model
 
+pytestmark = pytest.mark.slow  # they need a browser
+
 pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the page")
 

@@ -104,6 +104,7 @@ def test_the_demo_prints_a_table_and_leaves_a_report_and_figures(tmp_path):
         assert Path(figure).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_demo_fits_a_terminal_of_80_columns(tmp_path):
     found = vicinal_command("demo", "--out", str(tmp_path), "--coverage", "0.8")
     assert found.returncode == 0, found.stderr
@@ -131,6 +132,7 @@ def test_bad_arguments_are_one_line_and_exit_code_2(arguments, words):
     assert len(found.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_figure_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "size_against_coverage.png").mkdir()
     found = vicinal_command("demo", "--out", str(tmp_path))
