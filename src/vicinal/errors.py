@@ -103,10 +103,10 @@ class VicinalError(Exception):
         return self.render()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (type(self), self.args, self.__dict__)
+        return _restore_error, (type(self), self.args, self.__dict__)
 
 
-def _restored(kind: type[VicinalError], args: tuple[object, ...], values: dict[str, object]) -> VicinalError:
+def _restore_error(kind: type[VicinalError], args: tuple[object, ...], values: dict[str, object]) -> VicinalError:
     error = kind.__new__(kind, *args)
     error.__dict__.update(values)
     return error

@@ -79,7 +79,7 @@ class PredictionSets:
             raise InvalidValue(msg)
         return found
 
-    def covered(self, targets: ArrayLike) -> Bools:
+    def covers(self, targets: ArrayLike) -> Bools:
         """Return for each row whether its set holds the target, (n,)."""
         numbers = self.numbers(targets)
         return np.asarray(self.members[np.arange(len(self)), numbers] & (numbers >= 0))
@@ -98,7 +98,7 @@ class PredictionIntervals:
     --------
     >>> import numpy as np
     >>> intervals = PredictionIntervals(np.array([1.0]), np.array([4.0]), np.array([1.5]))
-    >>> intervals.lengths, intervals.covered([2.0])
+    >>> intervals.lengths, intervals.covers([2.0])
     (array([3.]), array([ True]))
     """
 
@@ -129,7 +129,7 @@ class PredictionIntervals:
     def __iter__(self) -> Iterator[tuple[float, float]]:
         return zip(self.lower.tolist(), self.upper.tolist(), strict=True)
 
-    def covered(self, targets: ArrayLike) -> Bools:
+    def covers(self, targets: ArrayLike) -> Bools:
         """Return for each row whether its interval holds the target, (n,)."""
         values = as_targets(targets, len(self))
         return (self.lower <= values) & (values <= self.upper)

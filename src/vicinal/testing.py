@@ -315,7 +315,7 @@ def _check_coverage(method: Method, near: Localizer | None, draws: int) -> None:
         y = rng.normal(0, 0.1 + np.abs(x[:, 0]))
         outputs = ModelOutputs.from_predictions(np.zeros(41), x)
         predictor = calibrate(outputs[:40], y[:40], 0.8, localizer=near, method=method)
-        hits += int(predictor.predict(outputs[40:]).covered(y[40:])[0])
+        hits += int(predictor.predict(outputs[40:]).covers(y[40:])[0])
         promised = predictor.guarantee.probability or 0.0
     band = 4.9 * math.sqrt(promised * (1 - promised) / draws)
     _require(abs(hits / draws - promised) <= band, f"coverage {hits / draws:.3f} must be {promised:.3f} +- {band:.3f}")

@@ -170,7 +170,7 @@ def value_answer(world: World, key: tuple[str, str, str, str]) -> list[Any]:
     found = predictor.predict(outputs[TEST])
     p_values = predictor.p_values(outputs[TEST], world.targets[TEST])
     return [
-        digest(found.covered(world.targets[TEST])),
+        digest(found.covers(world.targets[TEST])),
         digest(found.thresholds, found.lower, found.upper, p_values),
         [float(value) for value in found.thresholds[:3]],
     ]

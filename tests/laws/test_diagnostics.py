@@ -76,10 +76,10 @@ def test_the_diagnosis_compares_the_two_predictors():
     local, plain = predictor.predict(test), predictor.without_neighborhood().predict(test)
     assert found.size_difference.mean == pytest.approx((local.sizes - plain.sizes).mean())
     assert found.size_difference.low <= found.size_difference.mean <= found.size_difference.high
-    assert found.neighborhood.coverage == local.covered(truth).mean()
-    assert found.split.coverage == plain.covered(truth).mean()
+    assert found.neighborhood.coverage == local.covers(truth).mean()
+    assert found.split.coverage == plain.covers(truth).mean()
     assert found.classes.rows.sum() == found.tenths.rows.sum() == 60
-    by_class = [local.covered(truth)[truth == label].mean() for label in np.unique(truth)]
+    by_class = [local.covers(truth)[truth == label].mean() for label in np.unique(truth)]
     assert np.allclose(found.classes.neighborhood, by_class)
     assert found.thin_share == np.mean(found.effective_sizes < 4)
     assert found.global_threshold == plain.thresholds[0]

@@ -91,7 +91,7 @@ def test_what_was_returned_counts(rows, predictor):
     new = rows[slice(500, 700)]
     sets = predictor.at(0.6).predict(new.outputs)
     found = vc.DriftMonitor(predictor).observe(new.outputs, new.labels, sets)
-    assert found.coverage == sets.covered(new.labels).mean()
+    assert found.coverage == sets.covers(new.labels).mean()
     assert found.target == pytest.approx(0.6)
     assert found.interval[0] < found.coverage < found.interval[1]
     assert "asked for 0.6" in str(found)
@@ -138,7 +138,7 @@ def test_intervals_too():
     outputs = vc.ModelOutputs.from_predictions(x.sum(axis=1), x)
     predictor = vc.calibrate(outputs[:200], y[:200], 0.8, localizer=vc.Uniform(30))
     found = vc.DriftMonitor(predictor).observe(outputs[200:], y[200:])
-    assert found.coverage == predictor.predict(outputs[200:]).covered(y[200:]).mean()
+    assert found.coverage == predictor.predict(outputs[200:]).covers(y[200:]).mean()
     assert vc.DriftMonitor(predictor).observe(outputs[200:], y[200:] + 3).alarm is not None
 
 

@@ -120,7 +120,7 @@ class Nothing(Layout):
     def candidates(self, queries, count, effort):
         return np.full((len(queries), count), -1)
 
-    def kept(self):
+    def to_arrays(self):
         return {}
 
 
@@ -131,7 +131,9 @@ def test_an_index_that_finds_too_few_is_helped_out():
     together, alone = predictor.predict(TEST), [predictor.predict(TEST[i : i + 1]) for i in range(20)]
     np.testing.assert_array_equal(together.thresholds[:20], [one.thresholds[0] for one in alone])
     reference = Reference.of(OUTPUTS.representations, np.arange(N))
-    listed = approximate.Laid(Nothing(), 1, approximate.Units(None, 1.0)).listed(reference, TEST.representations, 40, K)
+    listed = approximate.Laid(Nothing(), 1, approximate.Units(None, 1.0)).propose(
+        reference, TEST.representations, 40, K
+    )
     assert listed.shape == (len(TEST), 40)
     assert listed.max() < N
 
@@ -220,7 +222,7 @@ def test_regression_and_a_map(tmp_path):
 
 def test_it_rolls_without_touching_the_index(monkeypatch):
     predictor = calibrated(vc.FaissSearch(vc.IVF()))
-    monkeypatch.setattr(approximate, "_built", lambda *_: pytest.fail("the index was built again"))
+    monkeypatch.setattr(approximate, "_build", lambda *_: pytest.fail("the index was built again"))
     rolled = vc.roll(predictor, TEST, np.zeros(len(TEST), int))
     assert rolled.calibration.n_ranked == predictor.calibration.n_ranked
 
@@ -330,7 +332,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_an_index_in_a_file_is_checked_entry_by_entry(name):
     predictor = calibrated(vc.FaissSearch(INDEXES[name]()))
-    arrays = dict(predictor.calibration.kept().arrays)
+    arrays = dict(predictor.calibration.to_arrays().arrays)
     for array, changes in HOSTILE[name].items():
         for change in changes:
             broken = StoredArrays({**arrays, array: change(arrays[array])})
@@ -343,7 +345,7 @@ def test_an_index_in_a_file_is_checked_entry_by_entry(name):
 def test_an_edge_that_leads_off_its_level_is_refused():
     outputs, labels = classification_rows(3000, 9, width=4, dtype=np.float32)
     predictor = calibrated(vc.FaissSearch(vc.HNSW(links=4)), None, outputs, labels)
-    arrays = dict(predictor.calibration.kept().arrays)
+    arrays = dict(predictor.calibration.to_arrays().arrays)
     levels, neighbors = arrays["index.levels"], arrays["index.neighbors"].copy()
     high = int(np.flatnonzero(levels > 1)[0])
     begin = int(np.cumsum(4 * (levels.astype(np.int64) + 1))[high]) - 4
@@ -402,7 +404,7 @@ def test_what_was_chosen_is_said(tmp_path):
 def test_pickles_carry_the_index(monkeypatch):
     predictor = calibrated(vc.FaissSearch(vc.HNSW(links=8)))
     expected, stored = predictor.predict(TEST), pickle.dumps(predictor)
-    monkeypatch.setattr(approximate, "_built", lambda *_: pytest.fail("the index was built again"))
+    monkeypatch.setattr(approximate, "_build", lambda *_: pytest.fail("the index was built again"))
     same(pickle.loads(stored).predict(TEST), expected)
 
 
@@ -430,7 +432,7 @@ def test_predicting_does_not_wait_for_another_index():
 def test_an_index_that_finds_nobody_leaves_it_to_all_rows():
     reference = Reference.of(OUTPUTS.representations, np.arange(N))
     laid = approximate.Laid(Nothing(), 1, approximate.Units(None, 1.0))
-    listed = laid.listed(reference, TEST.representations, K, K)
+    listed = laid.propose(reference, TEST.representations, K, K)
     for query, rows in zip(TEST.representations, listed, strict=True):
         far = np.sum((OUTPUTS.representations.astype(float) - query) ** 2, axis=1)
         np.testing.assert_array_equal(rows, np.sort(np.argsort(far)[:K]))
@@ -439,7 +441,7 @@ def test_an_index_that_finds_nobody_leaves_it_to_all_rows():
 def test_a_graph_deeper_than_faiss_knows_is_refused():
     """Levels beyond its table of offsets would make faiss read where there is nothing."""
     predictor = calibrated(vc.FaissSearch(vc.HNSW(links=32)))
-    arrays = dict(predictor.calibration.kept().arrays)
+    arrays = dict(predictor.calibration.to_arrays().arrays)
     levels = np.ones(len(arrays["index.levels"]), np.int32)
     levels[0] = 8
     neighbors = np.zeros(int(np.sum(32 * (levels.astype(np.int64) + 1))), np.int32)

@@ -27,8 +27,8 @@ def test_no_answer_depends_on_the_memory(method, representation_map):
     }
     expected = vc.calibrate(OUTPUTS, LABELS, 0.9, **parts)
     found = vc.calibrate(OUTPUTS, LABELS, 0.9, memory=0.7, **parts)
-    for name, array in expected.calibration.kept().arrays.items():
-        np.testing.assert_array_equal(array, found.calibration.kept().arrays[name])
+    for name, array in expected.calibration.to_arrays().arrays.items():
+        np.testing.assert_array_equal(array, found.calibration.to_arrays().arrays[name])
     one, other = expected.predict(TEST), found.predict(TEST, memory="700 KB")
     np.testing.assert_array_equal(one.members, other.members)
     np.testing.assert_array_equal(one.thresholds, other.thresholds)

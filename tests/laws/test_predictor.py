@@ -127,7 +127,7 @@ def test_intervals_hold_exactly_what_the_p_values_accept(score, localizer, metho
     intervals = predictor.predict(outputs[60:])
     p_values, n, m = predictor.p_values(outputs[60:], targets[60:]), *(predictor.guarantee.n, predictor.guarantee.order)
     cut = (n - m) / n if isinstance(method, vc.PaperLiteral) else (n + 1 - m) / (n + 1)
-    np.testing.assert_array_equal(intervals.covered(targets[60:]), p_values > cut + 1e-12)
+    np.testing.assert_array_equal(intervals.covers(targets[60:]), p_values > cut + 1e-12)
     alone = predictor.predict(outputs[60:61])
     assert (alone.lower[0], alone.upper[0]) == (intervals.lower[0], intervals.upper[0])
 
@@ -282,7 +282,7 @@ def test_everyone_is_ranked_without_a_search():
         searched = vc.calibrate(flat[:60], labels[:60], 0.8, localizer=vc.Exponential(None, 1.0), **parts)
         same(known.predict(outputs[60:]), searched.predict(flat[60:]))
         np.testing.assert_array_equal(known.p_values(outputs[60:]), searched.p_values(flat[60:]))
-        arrays, others = known.calibration.kept().arrays, searched.calibration.kept().arrays
+        arrays, others = known.calibration.to_arrays().arrays, searched.calibration.to_arrays().arrays
         for name in set(arrays) - {"rows", "bits"}:
             np.testing.assert_array_equal(arrays[name], others[name], err_msg=f"{method} {name}")
 

@@ -19,7 +19,7 @@ from tests.instances import (
     regression_rows,
 )
 from vicinal import testing
-from vicinal._util.register import registered
+from vicinal._util.register import list_registered
 from vicinal.calibration import Method
 from vicinal.neighbors import Localizer, NeighborSearch, WeightedNeighbors
 from vicinal.probability_models import ProbabilityModel
@@ -62,7 +62,7 @@ def searches():
     ids=["scores", "localizers", "models", "maps", "methods", "searches"],
 )
 def test_every_registered_part_is_among_the_instances(kind, instances):
-    own = {part for part in registered(kind) if part.__module__.startswith("vicinal.")}
+    own = {part for part in list_registered(kind) if part.__module__.startswith("vicinal.")}
     assert own == {type(one) for one in instances()} & own
 
 

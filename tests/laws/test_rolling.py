@@ -18,7 +18,7 @@ KEPT = [vc.Split(), vc.Exact(), vc.LeaveOneOut(), vc.PaperLiteral()]
 
 def same_arrays(one, other):
     """Both calibrations keep the same arrays, bit for bit."""
-    kept, anew = one.calibration.kept().arrays, other.calibration.kept().arrays
+    kept, anew = one.calibration.to_arrays().arrays, other.calibration.to_arrays().arrays
     assert set(kept) == set(anew)
     for name, array in kept.items():
         assert array.dtype == anew[name].dtype, name
@@ -118,8 +118,8 @@ def test_a_share_of_the_rows_as_reference_rolls_its_ranked_rows(tmp_path):
     one, other = (vc.roll(p, outputs[60:], labels[60:], drop=30) for p in (predictor, vc.load(tmp_path / "a.vicinal")))
     same_arrays(one, other)
     assert one.calibration.n_ranked == 20
-    given = {**one.calibration.reference.kept()}
-    for name, array in predictor.calibration.reference.kept().items():
+    given = {**one.calibration.reference.to_arrays()}
+    for name, array in predictor.calibration.reference.to_arrays().items():
         np.testing.assert_array_equal(given[name], array)
 
 

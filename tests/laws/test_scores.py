@@ -111,4 +111,4 @@ def test_a_negative_threshold_of_cqr_can_leave_nothing():
     assert lower[0] > upper[0]
     intervals = vc.PredictionIntervals(lower, upper, np.array([-0.75]))
     assert intervals.lengths[0] == 0
-    assert not intervals.covered([0.5])[0]
+    assert not intervals.covers([0.5])[0]

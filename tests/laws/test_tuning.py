@@ -37,7 +37,7 @@ def judged_by_lists(outputs, targets, folds, localizer, scores, space):
     rows = np.arange(len(outputs))
     near = neighborhoods(space, outputs, rows, judge, lambda words: None)[0]
     bench = Bench(judge, scores, [near])
-    several = Several.of([bench.scored(source) for source in scores.sources])
+    several = Several.of([bench.score(source) for source in scores.sources])
     return judge.neighborhoods(near.lists, localizer, several)
 
 
@@ -57,7 +57,7 @@ def judged_by_predicting(outputs, targets, folds, localizer, score, probability_
         )
         found = predictor.predict(outputs[own])
         sizes[own] = found.sizes if isinstance(found, vc.PredictionSets) else found.lengths
-        covered[own] = found.covered(targets[own])
+        covered[own] = found.covers(targets[own])
     return sizes, covered
 
 

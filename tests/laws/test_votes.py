@@ -140,7 +140,7 @@ def test_scaled_intervals_hold_what_scores_at_most_the_threshold_and_follow_the_
     assert np.corrcoef(intervals.lengths, noise)[0, 1] > 0.6
     assert intervals.lengths.mean() < plain.predict(outputs[700:]).lengths.mean()
     p = predictor.p_values(outputs[700:], targets[700:])
-    assert np.array_equal(intervals.covered(targets[700:]), p > 30 / 301)
+    assert np.array_equal(intervals.covers(targets[700:]), p > 30 / 301)
     alone = predictor.predict(outputs[700:][5:6])
     assert alone.lower[0] == intervals.lower[5]
 

@@ -296,18 +296,18 @@ def test_a_finished_piece_is_not_done_again(tmp_path):
         return Piece("study", "row", 0, {"file": mark}, settings, lambda advance: calls.append(1) or {"x": (1, 2)})
 
     store = Store(tmp_path)
-    first = store.made(piece(), lambda word: None)
+    first = store.finish(piece(), lambda word: None)
     assert first.result == {"x": [1, 2]}
-    assert store.made(piece(), lambda word: None) == first
+    assert store.finish(piece(), lambda word: None) == first
     assert len(calls) == 1
-    store.made(piece(settings="b"), lambda word: None)
-    store.made(piece(settings="b", mark="2"), lambda word: None)
+    store.finish(piece(settings="b"), lambda word: None)
+    store.finish(piece(settings="b", mark="2"), lambda word: None)
     assert len(calls) == 3
     path = tmp_path / "study" / "row-0.json"
     whole = path.read_text()
     for text in (whole[:50], "5", "null", '"text"', "[]", whole.replace('"seconds"', '"other"')):
         path.write_text(text)  # not what was written: done again, not trusted
-        store.made(piece(settings="b", mark="2"), lambda word: None)
+        store.finish(piece(settings="b", mark="2"), lambda word: None)
     assert len(calls) == 9
 
 

@@ -31,7 +31,7 @@ class SameForAll(Layout):
     def candidates(self, queries, count, effort):
         return np.tile(self.order[:count], (len(queries), 1))
 
-    def kept(self):
+    def to_arrays(self):
         return {}
 
 
@@ -81,7 +81,7 @@ def coverages(rows, index, splits, altered=None):
         )
         if altered is not None:
             predictor = replace(predictor, calibration=replace(predictor.calibration, search=altered))
-        found.append(predictor.predict(outputs[test]).covered(labels[test]).mean())
+        found.append(predictor.predict(outputs[test]).covers(labels[test]).mean())
         if split < 5:
             recalls.append(predictor.recall(outputs[test[:50]]))
     return np.array(found), float(np.mean(recalls))

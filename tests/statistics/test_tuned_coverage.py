@@ -27,7 +27,7 @@ def tuned_on_few_rows(seed):
     assert len(best.candidates) > 200
     rows = slice(TUNING, TUNING + CALIBRATION)
     predictor = vc.calibrate(outputs[rows], labels[rows], COVERAGE, **best.settings)
-    return bool(predictor.predict(outputs[-1:]).covered(labels[-1:])[0])
+    return bool(predictor.predict(outputs[-1:]).covers(labels[-1:])[0])
 
 
 def hits(draw, seeds):
@@ -50,14 +50,14 @@ def chosen_by_calibrate(seed):
     predictor = vc.calibrate(outputs[:-1], labels[:-1], COVERAGE, score=vc.APS())
     assert predictor.tuning.rows == 50
     assert predictor.guarantee.n == 100
-    return bool(predictor.predict(outputs[-1:]).covered(labels[-1:])[0])
+    return bool(predictor.predict(outputs[-1:]).covers(labels[-1:])[0])
 
 
 def chosen_for_a_regression(seed):
     by_name, targets = regression_rows(151, seed=seed)
     outputs = by_name["AbsoluteResidual"]
     predictor = vc.calibrate(outputs[:-1], targets[:-1], COVERAGE)
-    return bool(predictor.predict(outputs[-1:]).covered(targets[-1:])[0])
+    return bool(predictor.predict(outputs[-1:]).covers(targets[-1:])[0])
 
 
 @pytest.mark.slow

@@ -41,10 +41,10 @@ class ReadRows:
             return self.table[which]
         places = np.arange(len(self.table))[which] if isinstance(which, slice) else which
         step = rows_within(0.1, 16 * self.table.shape[1], MOST_MAPPED)
-        pieces = [self._mapped(places[start : start + step]) for start in range(0, len(places), step)]
+        pieces = [self._map_rows(places[start : start + step]) for start in range(0, len(places), step)]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [self.made(self.table[:0])])
 
-    def _mapped(self, places: Ints) -> Reals:
+    def _map_rows(self, places: Ints) -> Reals:
         """Return some rows of the table, mapped; what is refused is said with their numbers in the table."""
         assert self.made is not None  # noqa: S101  where this is called
         try:

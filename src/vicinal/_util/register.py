@@ -59,13 +59,13 @@ def part_name(part: type) -> str:
     return NAMES[part]
 
 
-def registered(kind: Any) -> list[type]:
+def list_registered(kind: Any) -> list[type]:
     """Return every registered part that derives from a class, in the order of their names.
 
     Examples
     --------
     >>> from vicinal.neighbors import Localizer
-    >>> [part.__name__ for part in registered(Localizer)][:3]
+    >>> [part.__name__ for part in list_registered(Localizer)][:3]
     ['Ball', 'Cauchy', 'Exponential']
     """
     return [part for name, part in sorted(PARTS.items()) if issubclass(part, kind)]

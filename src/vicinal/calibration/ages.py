@@ -24,7 +24,7 @@ class Ages:
     numbers: Ints  # (n,)
     empty: Bools  # (n,)
 
-    def kept(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to keep."""
         return {"ranked_numbers": self.numbers, "ranked_empty": self.empty}
 

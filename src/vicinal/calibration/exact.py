@@ -78,10 +78,10 @@ class Exact(Method):
             joined = everyones_sums(codes, rows)
         return ExactCalibration(reference, near, search, with_keys(joined), distinct)
 
-    def rolled(self, known: Calibration, task: Task, drop: int) -> Calibration:
+    def roll(self, known: Calibration, task: Task, drop: int) -> Calibration:
         """Rank again only the rows in whose reach a row came or went."""
         assert isinstance(known, ExactCalibration)  # noqa: S101  what this method makes
-        window = roll_rows(known.reference.scored(), task.rows, drop)
+        window = roll_rows(known.reference.unpad(), task.rows, drop)
         near = task.near.bind(len(window) - 1)
         reference = ReferenceRows.of(window)
         distinct, codes = code_scores(reference.scores)
@@ -176,14 +176,14 @@ class ExactCalibration(ReferencedCalibration):
                 found |= self.engine.rows_reached(self.search.distances(rows, queries), self.joined.reach2)
         return found
 
-    def kept(self) -> StoredArrays:
+    def to_arrays(self) -> StoredArrays:
         """Return the rows and their sums; codes and keys follow from them."""
         sums = {name: getattr(self.joined, name) for name in (*LENGTHS, *SUMS, "near_count", "alone")}
-        return StoredArrays({**self.reference.kept(), **sums})
+        return StoredArrays({**self.reference.to_arrays(), **sums})
 
     def left_out(self) -> PlugInCalibration:
         """Return the plug-in calibration on the same rows, where each is ranked among the others."""
-        ordered = self.reference.scored()
+        ordered = self.reference.unpad()
         ranks, empty = rank_among(self.reference, ordered, np.arange(len(ordered)), self.near, self.search, None)
         pairs = sort_pairs(ranks, self.reference.scores)
         return PlugInCalibration(

@@ -54,7 +54,7 @@ class ReferencedCalibration(Calibration):
 
     def reference_rows(self) -> ScoredRows:
         """Return the rows that can be neighbors, in score order."""
-        return self.reference.scored()
+        return self.reference.unpad()
 
     def searched_by(self) -> NeighborSearch:
         """Return how neighbors are found."""

@@ -154,8 +154,8 @@ class Calibration(ABC):
         """What this machine's distances are like: what is stored of them holds where these words are the same."""
         return ""
 
-    def kept(self) -> StoredArrays:
-        """Return the arrays from which `Method.restored` makes the calibration again."""
+    def to_arrays(self) -> StoredArrays:
+        """Return the arrays from which `Method.restore` makes the calibration again."""
         msg = f"{type(self).__name__} is not one of the calibrations that can be saved."
         raise Incompatible(msg)
 
@@ -173,7 +173,7 @@ class Method(ABC):
     def calibrate(self, task: Task) -> Calibration:
         """Calibrate on scored rows."""
 
-    def rolled(self, known: Calibration, task: Task, drop: int) -> Calibration:
+    def roll(self, known: Calibration, task: Task, drop: int) -> Calibration:
         """Return the calibration with the task's rows added and its `drop` oldest gone, as if calibrated anew on them.
 
         Methods that have something to save override this; here it is calibrated anew.
@@ -189,7 +189,7 @@ class Method(ABC):
         del search
 
     def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> Calibration:
-        """Return the calibration that `kept` arrays were taken from; `CorruptArtifact` where they cannot be that."""
+        """Return the calibration that `to_arrays` was taken from; `CorruptArtifact` where they cannot be that."""
         del kept, localizer, search
         msg = f"{type(self).__name__} is not one of the methods that can be loaded."
         raise Incompatible(msg)

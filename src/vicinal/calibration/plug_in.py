@@ -112,13 +112,13 @@ class PlugInCalibration(ReferencedCalibration):
         below = self.engine.plugged_counts(self.blocks(representations), self.near, self.plugged, scores)
         return self.promise.p_values(below, self.n_ranked)
 
-    def kept(self) -> StoredArrays:
+    def to_arrays(self) -> StoredArrays:
         """Return reference rows, pairs, and how many balls were empty."""
         pairs = {"ranks": self.ranks, "values": self.values, "empty": np.array([self.empty])}
         if self.ages is not None:
-            pairs |= self.ages.kept()
+            pairs |= self.ages.to_arrays()
         return StoredArrays(
-            {**self.reference.kept(), **pairs, **self.search.index_arrays(self.reference.rows, self.near.count)}
+            {**self.reference.to_arrays(), **pairs, **self.search.index_arrays(self.reference.rows, self.near.count)}
         )
 
     @property

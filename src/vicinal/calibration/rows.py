@@ -88,11 +88,11 @@ class ReferenceRows:
             by_score if rows.given_numbers is None else rows.given_numbers[by_score],
         )
 
-    def scored(self) -> ScoredRows:
+    def unpad(self) -> ScoredRows:
         """Return the rows without their padding."""
         return ScoredRows(self.rows.rows[: self.rows.n], self.scores, self.targets, self.numbers)
 
-    def kept(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to keep; rows stay padded, so that they can be read where they lie."""
         columns = {"scores": self.scores, "targets": self.targets, "numbers": self.numbers}
         return {"rows": self.rows.rows, "bits": np.array([self.rows.bits]), **columns}

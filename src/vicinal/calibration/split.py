@@ -44,7 +44,7 @@ class Split(Method):
         """Sort the scores."""
         return _sort(task.rows.scores, task.rows.numbers)
 
-    def rolled(self, known: Calibration, task: Task, drop: int) -> SplitCalibration:
+    def roll(self, known: Calibration, task: Task, drop: int) -> SplitCalibration:
         """Sort the scores that are left and the new ones."""
         assert isinstance(known, SplitCalibration)  # noqa: S101  what this method makes
         scores = known.scores[find_kept_places(require_numbers(known.row_numbers), drop)]
@@ -130,7 +130,7 @@ class SplitCalibration(Calibration):
         """There is no neighborhood to be empty."""
         return 0
 
-    def kept(self) -> StoredArrays:
+    def to_arrays(self) -> StoredArrays:
         """Return the scores, and whose they are."""
-        ages = {} if self.ages is None else self.ages.kept()
+        ages = {} if self.ages is None else self.ages.to_arrays()
         return StoredArrays({"scores": self.scores, **ages})

@@ -102,7 +102,7 @@ class SplitReference(Method):
             raise CorruptArtifact(msg)
         return PlugInCalibration(reference, near, search, ranks, values, np.sort(values), PROMISE, empty, ages)
 
-    def rolled(self, known: Calibration, task: Task, drop: int) -> PlugInCalibration:
+    def roll(self, known: Calibration, task: Task, drop: int) -> PlugInCalibration:
         """Rank the new rows only; the reference rows stay, and with them the ranks of all others."""
         assert isinstance(known, PlugInCalibration)  # noqa: S101  what this method makes
         kept = find_kept_places(require_numbers(None if known.ages is None else known.ages.numbers), drop)

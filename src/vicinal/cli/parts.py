@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any
 
 from vicinal._util.imports import import_modules
-from vicinal._util.register import PARTS, registered
+from vicinal._util.register import PARTS, list_registered
 from vicinal.errors import InvalidArgument, VicinalError
 
 
@@ -29,11 +29,11 @@ def parse_part(text: str, kind: Any, option: str) -> Any:
     except VicinalError:
         raise
     except (SyntaxError, ValueError, RecursionError) as error:
-        known = ", ".join(part.__name__ for part in registered(kind))
+        known = ", ".join(part.__name__ for part in list_registered(kind))
         expected = f"a name such as {known}, with its arguments if it takes any"
         raise InvalidArgument(option, text, expected) from error
     if not isinstance(found, kind):
-        known = ", ".join(part.__name__ for part in registered(kind))
+        known = ", ".join(part.__name__ for part in list_registered(kind))
         raise InvalidArgument(option, text, f"one of {known}")
     return found
 

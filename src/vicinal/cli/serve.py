@@ -70,9 +70,9 @@ def _run(model: Path, settings: Settings, coverage: float | None, examples: str 
     rows = load_bundled(predictor) if examples is None else from_file(examples, predictor)
     configure()
 
-    def started(address: str) -> None:
+    def announce(address: str) -> None:
         typer.echo(f"vicinal: {model} at {address} (Ctrl-C stops)", err=True)
         if not settings.local and settings.token is None:
             typer.echo("vicinal: note: other machines can ask, and VICINAL_TOKEN is not set.", err=True)
 
-    run(Service(predictor, info, settings, rows), started)
+    run(Service(predictor, info, settings, rows), announce)

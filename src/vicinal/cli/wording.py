@@ -13,10 +13,10 @@ def render(error: VicinalError) -> str:
     >>> render(VicinalError("needs rows: use {method}", method=Option("method", "Split()")))
     'needs rows: use --method Split'
     """
-    return " ".join(error.render(put).split())
+    return " ".join(error.render(render_word).split())
 
 
-def put(word: Word) -> str:
+def render_word(word: Word) -> str:
     """Return one piece of advice."""
     if isinstance(word, Option):
         name = "--" + word.argument.replace("_", "-")

@@ -43,14 +43,14 @@ class Shards(ABC):
         """How many there are."""
 
     @abstractmethod
-    def asked(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
+    def ask(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
         """Ask every shard a question by the name of its method; what is returned waits for the answers."""
 
     def answers(self, question: str, *arguments: Any) -> list[Any]:
         """Return the answers of all shards, in their order."""
-        return self.asked(question, *arguments)()
+        return self.ask(question, *arguments)()
 
-    def counted(self, question: str, *arguments: Any) -> Ints:
+    def total(self, question: str, *arguments: Any) -> Ints:
         """Return the sum of the counts that all shards answer."""
         return np.asarray(np.sum(self.answers(question, *arguments), axis=0), np.int64)
 
@@ -66,7 +66,7 @@ class Here(Shards):
         """How many there are."""
         return len(self.shards)
 
-    def asked(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
+    def ask(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
         """Ask them one after another."""
         return lambda: [getattr(shard, question)(*arguments) for shard in self.shards]
 
@@ -114,7 +114,7 @@ class ShardNeighborhoods:
         if first >= len(queries):
             return list
         some = np.ascontiguousarray(queries[first : first + size])
-        return self.shards.asked("near", some, own[first : first + size], self.near, self.joining)
+        return self.shards.ask("near", some, own[first : first + size], self.near, self.joining)
 
     def panels(self, queries: Readable, own: Ints) -> Iterator[tuple[int, ListedRows, Moved]]:
         """Yield blocks of queries whose panel is not too large."""
@@ -129,7 +129,7 @@ class ShardNeighborhoods:
     def ranks(self, queries: Readable, scores: Floats, own: Ints) -> tuple[Ints, Bools]:
         """Return the rank of each row's own score among its neighbors, and whose ball was empty, (q,) each."""
         if not self.width:
-            below = self.shards.counted("scores_below", scores)
+            below = self.shards.total("scores_below", scores)
             return everyones_ranks(self.n, own, below, self.near.own_weight)
         ranks, empty = np.empty(len(queries), np.int64), np.empty(len(queries), np.bool_)
         for first, near, _ in self.panels(queries, own):
@@ -149,7 +149,7 @@ class ShardNeighborhoods:
         """Return what is kept of rows to rank them again when a point joins; codes and keys are left empty."""
         codes = np.zeros(len(queries), np.int64)
         if not self.width:
-            return sums_from_counts(codes, self.shards.counted("scores_below", scores), self.n)
+            return sums_from_counts(codes, self.shards.total("scores_below", scores), self.n)
         joined = Joined.empty(codes)
         for first, near, _ in self.panels(queries, own):
             rows = slice(first, first + len(near))
@@ -178,12 +178,12 @@ def _none_moved(queries: int) -> Moved:
 
 def tied_scores(shards: Shards) -> int:
     """Return how many ranked rows share their score with another, from some scores of each shard at a time."""
-    return tied(
+    return count_ties(
         lambda begin: shards.answers("distinct_scores", begin, SCORES), -np.inf, lambda last: np.nextafter(last, np.inf)
     )
 
 
-def tied(pieces_from: Callable[[Any], list[Any]], begin: Any, after: Callable[[Any], Any]) -> int:
+def count_ties(pieces_from: Callable[[Any], list[Any]], begin: Any, after: Callable[[Any], Any]) -> int:
     """Return how many of the numbers in all shards are there twice; `pieces_from` asks for those from one on."""
     total = 0
     while True:

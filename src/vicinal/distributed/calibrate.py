@@ -22,13 +22,13 @@ from vicinal._util.stored import StoredArrays
 from vicinal._version import __version__
 from vicinal.calibration import Exact, Method
 from vicinal.calibration.levels import Coverage, exact_coverage, format_coverage
-from vicinal.distributed.asking import SCORES, tied, tied_scores
+from vicinal.distributed.asking import SCORES, count_ties, tied_scores
 from vicinal.distributed.cluster import cluster_cpus
 from vicinal.distributed.partitions import Reading, cut_evenly
 from vicinal.distributed.planning import ROWS, CalibrationPlan, calibration_rows, planned_on
 from vicinal.distributed.pool import PATIENCE
 from vicinal.distributed.ranking import Spread, spread
-from vicinal.distributed.serving import Actors, Build, ShardFacts, started
+from vicinal.distributed.serving import Actors, Build, ShardFacts, start_actors
 from vicinal.distributed.sharded import Facts, ShardedCalibration
 from vicinal.distributed.stored import SHARD, read_head, shard_path
 from vicinal.errors import CannotWrite, CorruptArtifact, Incompatible, InvalidFile, InvalidValue, WorkersLost
@@ -89,7 +89,7 @@ def calibrate(
     given = ChosenParts(score, localizer, probability_model, representation_map)
     home.mkdir(parents=True, exist_ok=True)
     refusal = f"cannot write {folder}: another process calibrates to it."
-    with writing(folder), hold_lock(home, lambda: _opened(home), refusal):
+    with writing(folder), hold_lock(home, lambda: _open(home), refusal):
         try:
             known = calibration_rows(rows, home, names, class_names)
             plan = planned_on(known, coverage, given, chosen, progress=progress)
@@ -119,7 +119,7 @@ def writable_folder(folder: str | Path) -> Path:
     return path
 
 
-def _opened(home: Path) -> int:
+def _open(home: Path) -> int:
     return os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
@@ -143,7 +143,7 @@ def _calibrate_shards(
     """Start the shards, let them rank, and write the head when all are ready."""
     job = _job_digest(rows, plan, count)
     _check_head(home, job)
-    actors = started(home, job, _builds(rows, plan, how, count), cpus, patience)
+    actors = start_actors(home, job, _builds(rows, plan, how, count), cpus, patience)
     try:
         calibration, arrays = _rank(actors, plan, how, home, coverage, progress=progress)
     except BaseException as error:
@@ -200,7 +200,7 @@ def _check_ids(actors: Actors) -> None:
     def pieces_from(begin: int) -> list[Any]:
         return list(actors.lead([actor.distinct_ids.remote(begin, SCORES) for actor in actors.actors]))
 
-    twice = tied(pieces_from, -(2**63), lambda last: int(last) + 1)
+    twice = count_ties(pieces_from, -(2**63), lambda last: int(last) + 1)
     if twice:
         msg = f"row_ids must be distinct; {twice} rows share theirs with another."
         raise InvalidValue(msg)
@@ -300,7 +300,7 @@ def load(folder: str | Path, *, cpus: float = 1, patience: float = PATIENCE) -> 
     count = len(arrays.counts("shard_rows", None, most=2**62))
     method: Method = document.parts["method"]
     how = spread(method)
-    actors = started(home, document.data.removeprefix("sha256:"), [None] * count, cpus, patience)
+    actors = start_actors(home, document.data.removeprefix("sha256:"), [None] * count, cpus, patience)
     facts: list[ShardFacts] = actors.lead([actor.ready.remote(__version__) for actor in actors.actors])
     names = ("shard_rows", "shard_ranked", "shard_empty")
     said = [list(map(int, arrays.counts(name, count, most=2**62))) for name in names]

@@ -21,7 +21,7 @@ from vicinal.tables.arrow import ArrowColumns, wide_columns
 from vicinal.tables.batch.answers import Wanted, answer_rows, fitting
 from vicinal.tables.batch.columns import ANSWERS
 from vicinal.tables.batch.sinks import arrow_columns
-from vicinal.tables.files import check_request, listed
+from vicinal.tables.files import check_request, join_names
 from vicinal.tables.rows import recognize_columns
 from vicinal.tables.table import Columns
 
@@ -160,7 +160,7 @@ def _check_columns(dataset: Any, names: Mapping[str, str], keep: Sequence[str]) 
         raise InvalidFile(msg)
     missing = [name for name in keep if name not in schema.names]
     if missing:
-        msg = f"the dataset has no column {missing[0]!r} to keep; it has {listed(schema.names)}."
+        msg = f"the dataset has no column {missing[0]!r} to keep; it has {join_names(schema.names)}."
         raise InvalidFile(msg)
 
 

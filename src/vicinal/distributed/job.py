@@ -24,7 +24,7 @@ from vicinal.distributed.partitions import (
     Partition,
     Reading,
     answer_partition,
-    finished,
+    find_finished,
     output_folder,
     plan_partitions,
 )
@@ -183,7 +183,7 @@ def _predict(
     }
     with output_folder(out, job) as folder:
         about = {name: job[name] for name in ("vicinal", "model", "coverage")}
-        there = finished(folder, partitions, about)
+        there = find_finished(folder, partitions, about)
         missing = [one for one in partitions if one.number not in there]
         ready = sum(one.rows for one in partitions if one.number in there)
         count = _Count(advance, ready)
@@ -208,7 +208,7 @@ class _Count:
         self.advance, self.rows, self.size, self.partitions = advance, rows, 0.0, 0
         self.advance(rows)
 
-    def finished(self, rows: int, size: float) -> None:
+    def count_partition(self, rows: int, size: float) -> None:
         """Count a partition."""
         self.rows, self.size, self.partitions = self.rows + rows, self.size + size, self.partitions + 1
         self.advance(self.rows)
@@ -226,7 +226,7 @@ def _run(pool: Pool[Partition], missing: Sequence[Partition], count: _Count, fol
             if not (folder / partition.name).exists():
                 msg = f"a worker wrote {partition.name}, and it is not in {folder}: nodes must see the same folder."
                 raise WorkersLost(msg)
-            count.finished(partition.rows, size)
+            count.count_partition(partition.rows, size)
     except VicinalError as error:
         done = there + count.partitions
         kept = f" {done} of {total} partitions are finished and kept; the same again goes on." if done else ""

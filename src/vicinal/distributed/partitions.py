@@ -150,7 +150,7 @@ def answer_partition(
     def work(first: int, outputs: Any, _: object) -> Answers:
         return answer_rows(predictor, outputs, first + shift, wanted)
 
-    def told() -> Iterator[Answers]:
+    def _report_rows() -> Iterator[Answers]:
         nonlocal total, done
         for found in rows.each(work, chunk_rows(rows, wanted), partition.start, partition.stop):
             total += float(region_sizes(found.regions).sum())
@@ -159,7 +159,7 @@ def answer_partition(
             tell(done)
 
     with replacing(Path(out) / partition.name, apart) as file:
-        Parquet().stream(told(), describe_parts(about, partition), file)
+        Parquet().stream(_report_rows(), describe_parts(about, partition), file)
         if done != partition.rows:
             msg = f"{partition.path} has changed since the job began: {partition.rows} rows were there, now {done}."
             raise InvalidFile(msg)
@@ -224,7 +224,7 @@ def _tidy(folder: Path, *, fresh: bool) -> None:
             folder.rmdir()
 
 
-def finished(folder: Path, partitions: Sequence[Partition], about: dict[str, Any]) -> set[int]:
+def find_finished(folder: Path, partitions: Sequence[Partition], about: dict[str, Any]) -> set[int]:
     """Return the numbers of the partitions that are there, whole and of these rows; other partitions are removed."""
     expected = {one.name: one for one in partitions}
     found = set()

@@ -63,14 +63,14 @@ class Spread(ABC):
         assert localizer is not None  # noqa: S101  it is checked at the door
         return localizer.bind(n_reference - 1)
 
-    def divided(self, rows: ScoredRows, apart: Bools | None) -> tuple[Shard, ScoredRows]:
+    def divide(self, rows: ScoredRows, apart: Bools | None) -> tuple[Shard, ScoredRows]:
         """Return the shard of the rows that can be neighbors, still without pairs, and the rows to be ranked."""
         reference = ReferenceRows.of(rows if apart is None else rows[np.flatnonzero(apart)])
-        ranked = reference.scored() if apart is None else rows[np.flatnonzero(~apart)]
+        ranked = reference.unpad() if apart is None else rows[np.flatnonzero(~apart)]
         return Shard(reference, NO_RANKS, np.empty(0), np.sort(ranked.scores)), ranked
 
     @abstractmethod
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
+    def rank(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Return the shard with the pairs of its rows, and how many balls were empty."""
 
 
@@ -84,10 +84,10 @@ class SpreadSplit(Spread):
         del localizer, n_reference
         return None
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
+    def rank(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Rank all alike, so that the score decides."""
         del neighborhoods
-        return shard.ranked(np.zeros(len(rows), np.int64), rows.scores), 0
+        return shard.with_ranks(np.zeros(len(rows), np.int64), rows.scores), 0
 
 
 class SpreadLeaveOneOut(Spread):
@@ -96,10 +96,10 @@ class SpreadLeaveOneOut(Spread):
     promise = leave_one_out.PROMISE
     least = 2
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
+    def rank(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Rank each row among all others."""
         ranks, empty = _ranks(rows, neighborhoods, rows.numbers)
-        return shard.ranked(ranks, rows.scores), int(empty.sum())
+        return shard.with_ranks(ranks, rows.scores), int(empty.sum())
 
 
 class SpreadReference(Spread):
@@ -118,10 +118,10 @@ class SpreadReference(Spread):
         assert localizer is not None  # noqa: S101  it is checked at the door
         return localizer.bind(n_reference)
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
+    def rank(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Rank each row among the reference rows."""
         ranks, empty = _ranks(rows, neighborhoods, np.full(len(rows), -1))
-        return shard.ranked(ranks, rows.scores), int(empty.sum())
+        return shard.with_ranks(ranks, rows.scores), int(empty.sum())
 
 
 class SpreadExact(Spread):
@@ -130,7 +130,7 @@ class SpreadExact(Spread):
     promise = exactly.PROMISE
     joins = True
 
-    def ranked(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
+    def rank(self, shard: Shard, rows: ScoredRows, neighborhoods: ShardNeighborhoods | None) -> tuple[Shard, int]:
         """Store, for every row, the sums from which it is ranked again when a point joins."""
         assert neighborhoods is not None  # noqa: S101  it is local
         sums = neighborhoods.sums(rows.representations, rows.scores, rows.numbers)
@@ -182,13 +182,13 @@ def calibrated_here(
     apart = None if chosen is None else np.isin(np.arange(n), chosen)
     bounds = np.cumsum([0, *(len(piece) for piece in pieces)])
     divided = [
-        how.divided(piece, None if apart is None else apart[first : first + len(piece)])
+        how.divide(piece, None if apart is None else apart[first : first + len(piece)])
         for piece, first in zip(pieces, bounds[:-1], strict=True)
     ]
     n_reference = sum(shard.reference.rows.n for shard, _ in divided)
     near, width = how.bound(localizer, n_reference), pieces[0].representations.shape[1]
     neighborhoods = neighborhoods_of(Here([shard for shard, _ in divided]), near, n_reference, width)
-    ranked = [how.ranked(shard, rows, neighborhoods) for shard, rows in divided]
+    ranked = [how.rank(shard, rows, neighborhoods) for shard, rows in divided]
     shards = Here([shard for shard, _ in ranked])
     counts = sum(len(rows) for _, rows in divided), tied_scores(shards), sum(empty for _, empty in ranked)
     return ShardedCalibration(shards, Facts(how.promise, near, how.joins, width, n_reference, *counts))

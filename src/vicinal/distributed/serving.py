@@ -56,7 +56,7 @@ class Build:
     given: ChosenParts  # those that the user gave, who may have fitted them on these rows
     how: Spread
 
-    def divided(self) -> tuple[Shard, ScoredRows, Ints]:
+    def divide(self) -> tuple[Shard, ScoredRows, Ints]:
         """Read and score the rows; return those that can be neighbors, those to be ranked, and ids as numbers."""
         ids: list[Any] = []
         found = [some for piece in self.pieces for some in self._score(piece, ids)]
@@ -67,7 +67,7 @@ class Build:
             np.concatenate([some.numbers for some in found]),
         )
         numbers = np.sort(np.concatenate(ids)) if ids else np.empty(0, np.int64)
-        return *self.how.divided(rows, self.apart), numbers
+        return *self.how.divide(rows, self.apart), numbers
 
     def _score(self, piece: Partition, ids: list[Any]) -> list[ScoredRows]:
         begun = self.pieces[0].first
@@ -109,14 +109,14 @@ class Serving:
         self.done = 0
         self.lock = threading.Lock()
 
-    def _held(self) -> Shard:
+    def _get_shard(self) -> Shard:
         """Return the shard, made from what is on disk where this actor has just been started."""
         with self.lock:
             if self.shard is None:
                 one_thread_for_each_cpu(self.cpus)
                 if not self._from_file():
                     assert self.build is not None  # noqa: S101  or there is a file
-                    self.shard, self.rows, self.ids = self.build.divided()
+                    self.shard, self.rows, self.ids = self.build.divide()
             assert self.shard is not None  # noqa: S101  it has just been made
             return self.shard
 
@@ -146,7 +146,7 @@ class Serving:
     def ready(self, version: str) -> ShardFacts:
         """Make the shard; return what it is."""
         check_version(version)
-        shard = self._held()
+        shard = self._get_shard()
         ranked = len(shard.ranks) if self.rows is None else len(self.rows)
         empty = 0 if self.note is None else self.note.empty
         rows = shard.reference.rows
@@ -155,12 +155,12 @@ class Serving:
     @ray.method(concurrency_group="lead")
     def rank(self, near: BoundLocalizer | None, n_reference: int, peers: Shards) -> int:
         """Rank the rows by asking all shards, and write the shard to its file; return how many balls were empty."""
-        shard = self._held()
+        shard = self._get_shard()
         if self.note is not None:
             return self.note.empty
         assert self.build is not None and self.rows is not None  # noqa: S101, PT018  it was made of rows
         neighborhoods = neighborhoods_of(peers, near, n_reference, shard.reference.rows.width, self._tell)
-        ranked, empty = self.build.how.ranked(shard, self.rows, neighborhoods)
+        ranked, empty = self.build.how.rank(shard, self.rows, neighborhoods)
         how = self.build.how
         note = ShardNote(self.job, self.number, empty, self.build.apart is None, how.joins, _arithmetic(shard))
         write_shard(self.folder, ranked, note, f"{os.getpid()}")
@@ -175,7 +175,7 @@ class Serving:
 
         An actor that was ready, died and does not find its file again has rows, but no ranks.
         """
-        shard = self._held()
+        shard = self._get_shard()
         if self.note is None and (question in OF_RANKS or (question == "near" and arguments[-1])):
             path = shard_path(self.folder, self.number)
             msg = f"shard {self.number} was lost, and {path} is gone or of another calibration. Calibrate again."
@@ -184,7 +184,7 @@ class Serving:
 
     def distinct_ids(self, begin: int, most: int) -> tuple[Ints, Ints, bool]:
         """Return the distinct row ids, as numbers, from `begin` on, how often each is there, and whether all are."""
-        self._held()
+        self._get_shard()
         return distinct_from(self.ids, begin, most)
 
     @ray.method(concurrency_group="word")
@@ -223,7 +223,7 @@ class Actors(Shards):
         """How many there are."""
         return len(self.actors)
 
-    def asked(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
+    def ask(self, question: str, *arguments: Any) -> Callable[[], list[Any]]:
         """Ask all at once."""
         if not ray.is_initialized():
             msg = "the shards are gone with their cluster: connect again, and vicinal.distributed.load their folder."
@@ -292,7 +292,7 @@ def shards_lost(numbers: Sequence[int], shards: Actors) -> WorkersLost:
     )
 
 
-def started(folder: str | Path, job: str, builds: Sequence[Build | None], cpus: float, patience: float) -> Actors:
+def start_actors(folder: str | Path, job: str, builds: Sequence[Build | None], cpus: float, patience: float) -> Actors:
     """Start an actor for each shard."""
     # While it leads, a shard goes on answering the others, and says how far it is.
     remote = ray.remote(

@@ -36,7 +36,7 @@ class Shard:
     ranked_scores: Floats  # (ranked,) ascending
     joined: Joined | None = None  # for Exact, of the reference rows
 
-    def ranked(self, ranks: Ints, values: Floats) -> Shard:
+    def with_ranks(self, ranks: Ints, values: Floats) -> Shard:
         """Return the shard with the pairs of its ranked rows."""
         by_rank, beside = sort_pairs(ranks, values)
         return replace(self, ranks=by_rank, values=beside)
@@ -45,7 +45,7 @@ class Shard:
         """Return the shard with what is kept of its rows to rank them again when a point joins."""
         _, codes = code_scores(self.reference.scores)
         joined = with_keys(sums._replace(codes=codes))
-        return replace(self.ranked(joined.keys >> CODE_BITS, self.reference.scores), joined=joined)
+        return replace(self.with_ranks(joined.keys >> CODE_BITS, self.reference.scores), joined=joined)
 
     def near(
         self,
@@ -60,7 +60,7 @@ class Shard:
         """
         if self.reference.rows.n == 0:
             return ListedRows(
-                np.zeros(len(queries) + 1, np.int64), *self._listed(np.empty(0, np.int64), np.empty(0))
+                np.zeros(len(queries) + 1, np.int64), *self._list_rows(np.empty(0, np.int64), np.empty(0))
             ), None
         pieces: dict[int, tuple[Any, ...]] = {}
         places = self._places(own)
@@ -76,7 +76,7 @@ class Shard:
         over_blocks(ExactSearch().distances(self.reference.rows, queries), work)
         found = [pieces[start] for start in sorted(pieces)]
         counts, who, squared = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
-        listed = ListedRows(starts_of(counts), *self._listed(who, squared))
+        listed = ListedRows(starts_of(counts), *self._list_rows(who, squared))
         return listed, self._collect_moved(
             self.joined, [piece[3] for piece in found]
         ) if self.joined and joining else None
@@ -95,7 +95,7 @@ class Shard:
             near_and_moved_rows(panel, rule, joined, begin, end, near, moved)
         return *_flat(*near), _flat(*moved) if moved else ()
 
-    def _listed(self, who: Ints, squared: Floats) -> tuple[Floats, Floats, Ints, Ints | Floats]:
+    def _list_rows(self, who: Ints, squared: Floats) -> tuple[Floats, Floats, Ints, Ints | Floats]:
         rows = self.reference
         return squared, rows.scores[who], rows.numbers[who], rows.targets[who]
 
@@ -148,7 +148,7 @@ class Shard:
     def everyone(self) -> ListedRows:
         """Return all rows as the neighbors of one query, far away."""
         n = self.reference.rows.n
-        return ListedRows(np.array([0, n]), *self._listed(np.arange(n), np.full(n, FAR)))
+        return ListedRows(np.array([0, n]), *self._list_rows(np.arange(n), np.full(n, FAR)))
 
 
 def distinct_from(ascending: Any, begin: float, most: int) -> tuple[Any, Ints, bool]:

@@ -72,7 +72,7 @@ class ShardedCalibration(Calibration):
         return self._levels[order]
 
     def _below(self, ranks: Ints, values: Floats) -> Ints:
-        return self.shards.counted("pairs_below", ranks, values)
+        return self.shards.total("pairs_below", ranks, values)
 
     def window(self, order: int, most: int) -> Window:
         """Return the pairs around a level, at least `most` to either side."""
@@ -106,7 +106,7 @@ class ShardedCalibration(Calibration):
             return np.repeat(self.thresholds(representations[:1], coverages, progress=None), len(representations), 0)
         out = np.empty((len(representations), len(orders)))
         for rows, near, moved in self._panels(representations):
-            (self._joined if self.facts.joins else self._plugged)(near, moved, orders, out[rows])
+            (self._join_thresholds if self.facts.joins else self._plug_in_thresholds)(near, moved, orders, out[rows])
         return out
 
     @property
@@ -114,7 +114,7 @@ class ShardedCalibration(Calibration):
         assert self.facts.near is not None  # noqa: S101  where this is called
         return self.facts.near.rule
 
-    def _plugged(self, near: ListedRows, moved: Moved, orders: Sequence[int], out: Floats) -> None:
+    def _plug_in_thresholds(self, near: ListedRows, moved: Moved, orders: Sequence[int], out: Floats) -> None:
         del moved
         levels = [self.level(order) for order in orders]
         ranks, values = np.array([rank for rank, _ in levels]), np.array([value for _, value in levels])
@@ -126,7 +126,7 @@ class ShardedCalibration(Calibration):
             panel.listed.shape[1],
         )
 
-    def _joined(self, near: ListedRows, moved: Moved, orders: Sequence[int], out: Floats) -> None:
+    def _join_thresholds(self, near: ListedRows, moved: Moved, orders: Sequence[int], out: Floats) -> None:
         panel, most = near.panel(), int(np.diff(moved.starts).max(initial=0))
         for number, order in enumerate(orders):
             window, column = self.window(order, most), np.empty(len(near))
@@ -197,7 +197,7 @@ class ShardedCalibration(Calibration):
         order = self.facts.promise.order(coverage, self.n_ranked)
 
         def below(ranks: Ints, values: Floats) -> Ints:
-            return np.where(ranks > 0, self.n_ranked, self.shards.counted("ranked_below", values))
+            return np.where(ranks > 0, self.n_ranked, self.shards.total("ranked_below", values))
 
         return order_statistic(below, order)[1]
 
@@ -221,7 +221,7 @@ class ShardedCalibration(Calibration):
         del coverage
         return None
 
-    def kept(self) -> StoredArrays:
+    def to_arrays(self) -> StoredArrays:
         """Refuse: the shards are saved where they are."""
         msg = f"the rows of this predictor are in shards, which are saved in {self.where or 'their own folder'}."
         raise Incompatible(msg)

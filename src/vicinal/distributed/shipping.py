@@ -105,7 +105,7 @@ def ship(
     if isinstance(artifact, Predictor):
         with tempfile.TemporaryDirectory(prefix="vicinal-") as folder:
             info = artifact.save(Path(folder) / "sent.vicinal")
-            return _shipped(Path(info.path), info.checksum, coverage, imports)
+            return _load_shipped(Path(info.path), info.checksum, coverage, imports)
     if not isinstance(artifact, (str, Path)):
         msg = f"artifact must be a predictor or the path of a saved one; got {type(artifact).__name__}."
         raise Incompatible(msg)
@@ -115,9 +115,9 @@ def ship(
     info, found = open_predictor(path)
     if coverage is not None:
         found.at(coverage)  # refuses a coverage that its rows cannot give
-    return _shipped(path, info.checksum, coverage, imports)
+    return _load_shipped(path, info.checksum, coverage, imports)
 
 
-def _shipped(path: Path, checksum: str, coverage: Coverage | None, imports: Sequence[str]) -> Shipped:
+def _load_shipped(path: Path, checksum: str, coverage: Coverage | None, imports: Sequence[str]) -> Shipped:
     contents = ray.put(np.fromfile(path, np.uint8))
     return ShippedFile(str(path), checksum, contents, coverage, tuple(imports), str(Path.cwd()))

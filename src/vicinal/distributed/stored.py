@@ -54,7 +54,7 @@ def shard_path(folder: str | Path, number: int) -> Path:
 
 def write_shard(folder: str | Path, shard: Shard, note: ShardNote, apart: str = "") -> None:
     """Write a shard to its file, whole or not at all."""
-    arrays: dict[str, NDArray[Any]] = {**shard.reference.kept(), "ranks": shard.ranks, "values": shard.values}
+    arrays: dict[str, NDArray[Any]] = {**shard.reference.to_arrays(), "ranks": shard.ranks, "values": shard.values}
     arrays["empty"] = np.array([note.empty])
     if shard.joined is not None:
         arrays |= {name: getattr(shard.joined, name) for name in (*LENGTHS, *SUMS, "near_count", "alone")}
@@ -72,7 +72,7 @@ def read_shard(path: str | Path) -> tuple[Shard, ShardNote]:
             msg = f"{path} is not a shard of a predictor."
             raise UnsupportedArtifact(msg)  # noqa: TRY301
         note = ShardNote(**said)
-        return _restored(StoredArrays(contents.arrays), note), note
+        return _restore_shard(StoredArrays(contents.arrays), note), note
     except UnsupportedArtifact:
         raise
     except (VicinalError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -80,7 +80,7 @@ def read_shard(path: str | Path) -> tuple[Shard, ShardNote]:
         raise CorruptArtifact(msg) from error
 
 
-def _restored(kept: StoredArrays, note: ShardNote) -> Shard:
+def _restore_shard(kept: StoredArrays, note: ShardNote) -> Shard:
     n = len(kept.floats("scores"))
     reference = ReferenceRows.restore(kept) if n else _nobody(kept)
     ranks, values = kept.arrays["ranks"], kept.arrays["values"]

@@ -149,7 +149,7 @@ def diagnose_answers(
 ) -> Diagnosis:
     """Compare answers that are already there."""
     rng = np.random.default_rng(seed_number("seed", seed))
-    covered = plain.covered(targets), local.covered(targets)
+    covered = plain.covers(targets), local.covers(targets)
     size = bootstrap(sizes_of(local) - sizes_of(plain), rng)
     coverage = bootstrap(covered[1].astype(np.float64) - covered[0], rng)
     effective = predictor.effective_sizes(outputs)
@@ -172,7 +172,7 @@ def diagnose_answers(
         mean_threshold=float(finite.mean()) if len(finite) else float("nan"),
         global_threshold=predictor.calibration.global_threshold(predictor.coverage),
         silhouette_inputs=_silhouette(inputs, labels, chosen, "inputs"),
-        silhouette_representations=_silhouette(_mapped(outputs, predictor), labels, chosen, "representations"),
+        silhouette_representations=_silhouette(_apply_map(outputs, predictor), labels, chosen, "representations"),
         theory=_theory(outputs, predictor, labels, chosen),
         advice=_advice(predictor, size, coverage, tenths, thin, thin_below),
     )
@@ -221,7 +221,7 @@ def _class_names(sets: PredictionSets | PredictionIntervals, labels: Ints) -> tu
     return tuple(str(number) for number in range(int(labels.max()) + 1)) if names is None else names
 
 
-def _mapped(outputs: ModelOutputs, predictor: Predictor) -> ArrayLike | None:
+def _apply_map(outputs: ModelOutputs, predictor: Predictor) -> ArrayLike | None:
     return (
         None
         if outputs.representations is None

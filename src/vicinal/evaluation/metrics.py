@@ -105,7 +105,7 @@ def evaluate(
     if len(regions) == 0:
         msg = "evaluate needs at least one row; got none."
         raise TooFewRows(msg, rows=0, needed=1)
-    covered = regions.covered(targets)
+    covered = regions.covers(targets)
     target = float(np.mean(covered)) if regions.coverage is None else regions.coverage
     if isinstance(regions, PredictionSets):
         sizes: Ints | Floats = regions.sizes

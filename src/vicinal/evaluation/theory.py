@@ -88,11 +88,11 @@ def theory(near: Bools, labels: Ints, scores: Floats, coverage: float, radius: f
         concentration_given_near=given,
         concentration_of_all=pooled,
         rarest=float(counts.min() / n),
-        needed=_needed(coverage, float(counts.min() / n)),
+        needed=_required_rows(coverage, float(counts.min() / n)),
     )
 
 
-def _needed(coverage: float, rarest: float) -> float:
+def _required_rows(coverage: float, rarest: float) -> float:
     """Return the right side of (iii); no number is large enough where its denominator is not positive."""
     below = 1 - (1 - coverage) * (2 - rarest)
     return coverage / below if below > 0 else float("inf")

@@ -60,20 +60,20 @@ class Cut:
         )  # fmt: skip
         return predictor.predict(self.rows["test"][0])
 
-    def measured(self, sets: PredictionSets, **more: object) -> Numbers:
+    def measure(self, sets: PredictionSets, **more: object) -> Numbers:
         """Return coverage, mean size, the least covered tenth and the share of empty sets of the test rows."""
         found = evaluate(sets, self.rows["test"][1])
         numbers = {"coverage": found.coverage, "size": found.mean_size, "worst_decile": found.worst_confidence}
         return {**numbers, "empty": float(np.mean(sets.sizes == 0)), **more}
 
-    def forced(self, sets: PredictionSets) -> PredictionSets:
+    def force_top(self, sets: PredictionSets) -> PredictionSets:
         """Return sets with the top label put in after calibrating, as the paper's experiments do."""
         members = sets.members.copy()
         probabilities = apply_checked(self.rows["test"][0], self.scaling)
         members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
         return replace(sets, members=members)
 
-    def scored(self, part: str, score: ClassificationScore) -> ReleasedScores:
+    def score_released(self, part: str, score: ClassificationScore) -> ReleasedScores:
         """Return rows as the released code sees them: it clips the scores of RAPS at 1."""
         outputs, labels = self.rows[part]
         assert outputs.logits is not None  # noqa: S101  they were given
@@ -93,8 +93,8 @@ def every_way(cut: Cut, lists: ChoiceLists, advance: Callable[[str], None]) -> d
     near = dict(zip(map(repr, scores), chooser.neighborhoods(scores, lists.near()), strict=True))
     everyone = chooser.neighborhoods([plain["APS"], never["APS"]], lists.all())
     advance("naive, LAC")
-    found["Naive"] = cut.measured(naive_sets(cut.rows["test"][0], cut.coverage, cut.scaling))
-    found["LAC, Split"] = cut.measured(cut.sets(LAC(), None, Split()))
+    found["Naive"] = cut.measure(naive_sets(cut.rows["test"][0], cut.coverage, cut.scaling))
+    found["LAC, Split"] = cut.measure(cut.sets(LAC(), None, Split()))
     for name, first in plain.items():
         for score in (first, never[name]):
             advance(repr(score))
@@ -121,32 +121,32 @@ def _three_ways(
         if way != "Split":
             chosen |= {"localizer": repr(near), "neighbor_share": neighbor_share(near, n)}
         sets = cut.sets(score, near, method)
-        yield f"{title}, {way}{ending}", cut.measured(sets, **chosen)
+        yield f"{title}, {way}{ending}", cut.measure(sets, **chosen)
         if not never:
-            yield f"{FORCED.format(title)}, {way}{ending}", cut.measured(cut.forced(sets), **chosen)
+            yield f"{FORCED.format(title)}, {way}{ending}", cut.measure(cut.force_top(sets), **chosen)
 
 
 def _run_released(cut: Cut, score: ClassificationScore) -> Numbers:
-    calibration, held_out, tested = (cut.scored(part, score) for part in ("calibration", "tuning", "test"))
+    calibration, held_out, tested = (cut.score_released(part, score) for part in ("calibration", "tuning", "test"))
     answer = released_sets(calibration, held_out, tested, cut.coverage)
     test = cut.rows["test"][0]
     confidences = apply_checked(test, cut.scaling).max(axis=1).astype(np.float64)
     sets = PredictionSets(answer.members, np.zeros(len(test)), confidences, coverage=cut.coverage)
-    return cut.measured(sets, score=repr(score), n_neighbors=answer.n_neighbors, width=answer.width)
+    return cut.measure(sets, score=repr(score), n_neighbors=answer.n_neighbors, width=answer.width)
 
 
 def tuned_way(cut: Cut) -> Numbers:
     """Return what the tuned predictor came to: everything chosen on the tuning rows, calibrated exactly."""
     best = tune(*cut.rows["tuning"], cut.coverage, progress=False)
     predictor = calibrate(*cut.rows["calibration"], cut.coverage, **best.settings)
-    return cut.measured(predictor.predict(cut.rows["test"][0]), chosen=best.winner.name)
+    return cut.measure(predictor.predict(cut.rows["test"][0]), chosen=best.winner.name)
 
 
 def bandwidth_ways(cut: Cut, widths: tuple[float, ...], n_neighbors: float | int) -> dict[str, list[Numbers]]:
     """Return coverage and size of APS by bandwidth: plain, with k neighbors, and with all rows."""
-    plain = cut.measured(cut.sets(APS(), None, Split()))
+    plain = cut.measure(cut.sets(APS(), None, Split()))
     found: dict[str, list[Numbers]] = {"APS": [plain] * len(widths), "NCP(APS)": [], "NCP(APS)-All": []}
     for width in widths:
         for title, count in (("NCP(APS)", n_neighbors), ("NCP(APS)-All", None)):
-            found[title].append(cut.measured(cut.sets(APS(), Exponential(count, width), Exact())))
+            found[title].append(cut.measure(cut.sets(APS(), Exponential(count, width), Exact())))
     return found

@@ -82,7 +82,7 @@ def embeddings(found: Mapping[str, Any], title: str) -> Figure:
     return figure
 
 
-def saved(figure: Figure, stem: Path) -> list[Path]:
+def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as PNG and SVG."""
     paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:

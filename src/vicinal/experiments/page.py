@@ -68,7 +68,7 @@ def page(
         parts += [item.about] if item.about else []
         figure = None if item.draw is None else item.draw(plan, results)
         if figure is not None:
-            pictures += figures.saved(figure, path.parent / "pictures" / f"reproduction-{name}")
+            pictures += figures.save_figure(figure, path.parent / "pictures" / f"reproduction-{name}")
             parts.append(f"![{item.title}](pictures/reproduction-{name}.svg)")
         elif item.draw is not None:
             parts.append("Not run here.")

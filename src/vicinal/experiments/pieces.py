@@ -69,7 +69,7 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def made(self, piece: Piece, advance: Advance) -> FinishedPiece:
+    def finish(self, piece: Piece, advance: Advance) -> FinishedPiece:
         """Return the finished piece, doing the work where it was not done."""
         found = self.find(piece)
         if found is not None:

@@ -69,7 +69,7 @@ class Results:
         values = [run.get(way, {}).get(what) for run in self.runs(study, key)]
         return Mean.of(values) if values and None not in values else None
 
-    def tuned(self, key: str, what: str) -> Mean | None:
+    def mean_of_tuned(self, key: str, what: str) -> Mean | None:
         """Return a number of the tuned predictor, over its runs."""
         values = [run[what] for run in self.runs("tuned", key)]
         return Mean.of(values) if values else None

@@ -65,7 +65,7 @@ def reproduce(
             advance(f"{name}: {word}", number, len(pieces))
 
         step("looking")
-        done.append(store.made(piece, step))
+        done.append(store.finish(piece, step))
     results = Results.of(done)
     written = [_write_study(study, results, out) for study in studies]
     for name, item in items.items():
@@ -133,4 +133,4 @@ def _write_item(name: str, item: Item, plan: Plan, results: Results, out: Path) 
             file.write(text.encode() + b"\n")
         written.append(path)
     figure = None if item.draw is None else item.draw(plan, results)
-    return written if figure is None else [*written, *figures.saved(figure, out / name)]
+    return written if figure is None else [*written, *figures.save_figure(figure, out / name)]

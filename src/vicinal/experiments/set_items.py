@@ -155,7 +155,7 @@ def _papers(network: Network, way: str) -> str:
 def mean_of(results: Results, network: Network, way: str, what: str) -> Mean | None:
     """Return a number of a way over the runs; None where it was not run."""
     if way == TUNED:
-        return results.tuned(network.key, what)
+        return results.mean_of_tuned(network.key, what)
     return results.mean("sets", network.key, way, what)
 
 

@@ -92,7 +92,7 @@ def _sets(lab: Lab) -> Iterator[Piece]:
             yield Piece("sets", network.key, run, lab.marks(path), settings, work)
 
 
-def _tuned(lab: Lab) -> Iterator[Piece]:
+def _tune(lab: Lab) -> Iterator[Piece]:
     for network, path in lab.there():
         for run in range(network.tuned_runs):
 
@@ -244,7 +244,7 @@ READERS: Mapping[str, Callable[[Any], object]] = {"statistics": _check_epochs, "
 
 STUDIES: Mapping[str, Callable[[Lab], Iterator[Piece]]] = {
     "sets": _sets,
-    "tuned": _tuned,
+    "tuned": _tune,
     "bandwidths": _bandwidths,
     "intervals": _intervals,
     "silhouettes": _silhouettes,

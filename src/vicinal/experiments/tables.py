@@ -38,16 +38,16 @@ class TextTable:
     def latex(self) -> str:
         """Return a booktabs table."""
         body = [self.heads, *self.rows]
-        lines = [" & ".join(map(_escaped, cells)) + r" \\" for cells in body]
+        lines = [" & ".join(map(_escape, cells)) + r" \\" for cells in body]
         columns = "l" + "r" * (len(self.heads) - 1)
         return "\n".join(
             [
-                r"\begin{table}", r"\centering", rf"\caption{{{_escaped(self.caption)}}}",
+                r"\begin{table}", r"\centering", rf"\caption{{{_escape(self.caption)}}}",
                 rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule",
                 r"\end{tabular}", r"\end{table}",
             ]
         )  # fmt: skip
 
 
-def _escaped(cell: str) -> str:
+def _escape(cell: str) -> str:
     return "".join(SPECIAL.get(letter, letter) for letter in cell)

@@ -28,7 +28,7 @@ class Lists(NamedTuple):
     folds: NDArray[np.int64]  # (n,)
 
     @classmethod
-    def joined(
+    def join(
         cls,
         pieces: Sequence[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]],
         folds: NDArray[np.int64],

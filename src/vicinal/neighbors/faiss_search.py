@@ -96,12 +96,12 @@ class FaissSearch(NeighborSearch):
         if not reference.width:  # everyone counts alike, and there is nothing to search
             return ExactSearch(self.megabytes).distances(reference, queries, progress=progress)
         found = self.laid_out(reference, n_neighbors, None if progress is None else "index")
-        wanted = _wanted(reference, n_neighbors)
+        wanted = _count_candidates(reference, n_neighbors)
 
         def candidates(some: Reals) -> Ints:
-            return found.listed(reference, some, wanted, n_neighbors + 1)
+            return found.propose(reference, some, wanted, n_neighbors + 1)
 
-        columns = found.layout.listed(wanted, found.effort)
+        columns = found.layout.count_candidates(wanted, found.effort)
         return listed_blocks(reference, queries, candidates, columns, megabytes=self.megabytes, progress=progress)
 
     def laid_out(self, reference: Reference, n_neighbors: int, progress: str | None = None) -> Laid:
@@ -120,7 +120,7 @@ class FaissSearch(NeighborSearch):
         with LOCK:
             known = LAID.setdefault(reference, {})
             if key not in known:
-                known[key] = _built(self, reference, n_neighbors, progress)
+                known[key] = _build(self, reference, n_neighbors, progress)
             return known[key]
 
     def resolve(self, reference: Reference, n_neighbors: int) -> FaissSearch:
@@ -135,7 +135,11 @@ class FaissSearch(NeighborSearch):
         if not reference.width:
             return {}
         found = self.laid_out(reference, n_neighbors)
-        return {**found.layout.kept(), **found.units.kept(), "index.effort": np.array([found.effort], np.int64)}
+        return {
+            **found.layout.to_arrays(),
+            **found.units.to_arrays(),
+            "index.effort": np.array([found.effort], np.int64),
+        }
 
     def restore_index(self, reference: Reference, n_neighbors: int, arrays: StoredArrays) -> None:
         """Take the index of reference rows from arrays, each of which is checked."""
@@ -179,7 +183,7 @@ class Units:
             out[start : start + 4096] = np.clip(moved, -FARTHEST, FARTHEST)
         return out
 
-    def kept(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to keep."""
         return {} if self.shift is None else {"index.shift": self.shift, "index.scale": np.array([self.scale])}
 
@@ -206,7 +210,7 @@ class Laid:
         """Bound the effort to what there is to look at."""
         return cls(layout, max(1, min(effort, layout.most_effort)), units)
 
-    def listed(self, reference: Reference, queries: Reals, wanted: int, needed: int) -> Ints:
+    def propose(self, reference: Reference, queries: Reals, wanted: int, needed: int) -> Ints:
         """Return the candidates of each query, (q, m): at least those `needed`, as many as there are."""
         asked = self.units.of(queries)
         found = self.layout.candidates(asked, wanted, self.effort)
@@ -246,12 +250,12 @@ def nearest_rows(reference: Reference, queries: Reals, count: int) -> Ints:
     return found
 
 
-def _wanted(reference: Reference, n_neighbors: int) -> int:
+def _count_candidates(reference: Reference, n_neighbors: int) -> int:
     """Return how many candidates to ask for: a query may be one of the rows itself, and some are to spare."""
     return min(reference.n, n_neighbors + 1 + max(SPARE, n_neighbors // 8))
 
 
-def _built(search: FaissSearch, reference: Reference, n_neighbors: int, progress: str | None) -> Laid:
+def _build(search: FaissSearch, reference: Reference, n_neighbors: int, progress: str | None) -> Laid:
     """Lay rows out in an order drawn by seed, and choose how much to look at before the last of them are added."""
     n, units = reference.n, Units.for_rows(reference.rows[: reference.n])
     rows = units.of(reference.rows[:n])
@@ -278,7 +282,7 @@ def _least_effort(
     wanted = min(reference.n - len(held), near + max(SPARE, near // 8))
 
     def enough(effort: int) -> bool:
-        step, shares = rows_within(0.25, 32 * layout.listed(wanted, effort), len(held)), np.empty(len(held))
+        step, shares = rows_within(0.25, 32 * layout.count_candidates(wanted, effort), len(held)), np.empty(len(held))
         for start in range(0, len(held), step):
             found = layout.candidates(rows[held[start : start + step]], wanted, effort)
             shares[start : start + step] = [

@@ -34,10 +34,10 @@ def likeliest(rows: Readable, loss: Callable[[NeighborLists, Localizer], float])
     counts = [count for count in COUNTS if count <= max(COUNTS[0], len(rows) // 2)]
     lists = NeighborLists.among(rows, counts[-1])
 
-    def tried(place: tuple[int, int]) -> Localizer:
+    def localizer_at(place: tuple[int, int]) -> Localizer:
         return nearby(lists, counts[place[0]], MULTIPLES[place[1]])
 
-    return tried(downhill(len(counts), len(MULTIPLES), lambda place: loss(lists, tried(place))))
+    return localizer_at(downhill(len(counts), len(MULTIPLES), lambda place: loss(lists, localizer_at(place))))
 
 
 Place: TypeAlias = tuple[int, int]

@@ -196,7 +196,7 @@ class NumbaEngine(Engine):
                 pieces[first + begin] = (counts, who[listed], squared[listed])
 
         over_blocks(blocks, work)
-        return Lists.joined([pieces[start] for start in sorted(pieces)], folds)
+        return Lists.join([pieces[start] for start in sorted(pieces)], folds)
 
 
 ENGINES["numba"] = NumbaEngine()

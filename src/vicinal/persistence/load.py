@@ -138,7 +138,7 @@ def make_predictor(
     method: Method = parts["method"]
     calibration = method.restore(document.arrays, parts["localizer"], search)
     calibration.restore_search(document.arrays)
-    if set(calibration.kept().arrays) != set(document.arrays.arrays):
+    if set(calibration.to_arrays().arrays) != set(document.arrays.arrays):
         msg = f"{type(method).__name__} keeps other arrays than {sorted(document.arrays.arrays)}."
         raise CorruptArtifact(msg)
     found = _assemble(document, parts, calibration)

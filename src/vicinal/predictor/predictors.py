@@ -92,7 +92,7 @@ class Predictor(ABC):
     ) -> Floats:
         """Return the largest accepted score of each row, (n,); with `coverages`, at each of them, (n, coverages)."""
         rows = self.map_representations(outputs)
-        wanted = [self.coverage] if coverages is None else _listed(coverages)
+        wanted = [self.coverage] if coverages is None else _list_coverages(coverages)
         found = self.calibration.thresholds(rows, wanted, progress="predict" if progress else None)
         return found[:, 0] if coverages is None else found
 
@@ -128,7 +128,7 @@ class Predictor(ABC):
         """Save to one file, whole or not at all, that `load` reads; return what it says of itself, its size with it.
 
         The file holds names and numbers, never code. Representations are stored as they are, or in a `precision` of 16
-        or 32 bits; where that rounds them, the predictor of *rounded* rows is saved (see `rounded`). `model` is any
+        or 32 bits; where that rounds them, the predictor of *rounded* rows is saved (see `round`). `model` is any
         text that says which model made the outputs, such as the checksum of its weights.
 
         Examples
@@ -143,7 +143,7 @@ class Predictor(ABC):
         """
         if model is not None and not isinstance(model, str):
             raise InvalidArgument("model", model, "a text that says which model made the outputs")
-        kept = self if precision is None else self.rounded(precision)
+        kept = self if precision is None else self.round(precision)
         return save(path, kept.document(model), precision)
 
     def document(self, model: str | None = None) -> Document:
@@ -158,7 +158,7 @@ class Predictor(ABC):
                 "method": self.method,
                 **({} if isinstance(self.search, ExactNeighborSearch) else {"search": self.search}),
             },
-            arrays=self.calibration.kept(),
+            arrays=self.calibration.to_arrays(),
             tuning=self.tuning,
             coverage=format_coverage(self.coverage),
             guarantee=self.guarantee,
@@ -171,7 +171,7 @@ class Predictor(ABC):
             **self._classes(),
         )
 
-    def rounded(self, bits: int) -> Self:
+    def round(self, bits: int) -> Self:
         """Return the predictor with representations rounded to 16 or 32 bits, of calibration and test rows alike.
 
         It is calibrated anew on the rounded rows, so its guarantee holds; rows that lose nothing stay as they are.
@@ -277,7 +277,7 @@ class SetPredictor(Predictor):
         """Return the sets at each coverage; distances and probabilities are computed once for all."""
         with within(memory):
             self.check_classes(outputs)
-            wanted = _listed(coverages)
+            wanted = _list_coverages(coverages)
             rows, bar = self.map_representations(outputs), "predict" if progress else None
             thresholds = self.calibration.thresholds(rows, wanted, progress=bar)
             n, seed = len(thresholds), self.score.seed
@@ -396,7 +396,7 @@ class IntervalPredictor(Predictor):
         """Return the intervals at each coverage; distances are computed once for all."""
         with within(memory):
             self.score.check(as_regression(outputs))
-            wanted = _listed(coverages)
+            wanted = _list_coverages(coverages)
             thresholds = np.ascontiguousarray(self.thresholds(outputs, wanted, progress=progress).T)
             prepared = self.score.prepare(outputs)
             return [
@@ -427,7 +427,7 @@ def check_outputs(outputs: ModelOutputs) -> None:
         raise Incompatible(msg)
 
 
-def _listed(coverages: Sequence[Coverage]) -> list[Coverage]:
+def _list_coverages(coverages: Sequence[Coverage]) -> list[Coverage]:
     if not isinstance(coverages, Iterable) or isinstance(coverages, str) or not list(coverages):
         raise InvalidArgument("coverages", coverages, "a list of at least one coverage, such as [0.8, 0.9]")
     return list(coverages)

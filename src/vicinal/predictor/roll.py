@@ -92,7 +92,7 @@ def _roll(
     marks = _new_marks(predictor, new)
     task = Task(_score_new(predictor, new, values), predictor.localizer, known.searched_by(), progress=progress)
     ids = _ids(predictor, new, count)
-    calibration = predictor.method.rolled(known, task, count)
+    calibration = predictor.method.roll(known, task, count)
     calibration.check_coverage(predictor.coverage)
     said = f"{predictor.data} {fingerprint(new, values)} {count}"
     return replace(

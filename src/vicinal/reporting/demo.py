@@ -128,7 +128,7 @@ def evaluate_pooled(sets: Sequence[PredictionSets], labels: Ints) -> Evaluation:
     found = evaluate(pooled, labels)
     if len(sets) == 1:
         return found
-    means = [part.mean() for part in np.array_split(pooled.covered(labels), len(sets))]
+    means = [part.mean() for part in np.array_split(pooled.covers(labels), len(sets))]
     reach = 1.96 * float(np.std(means, ddof=1)) / np.sqrt(len(sets))
     return replace(found, coverage_interval=(found.coverage - reach, found.coverage + reach))
 
@@ -138,12 +138,12 @@ def _time(
 ) -> tuple[SetPredictor, list[PredictionSets], float]:
     """Calibrate and predict, say how long it took, and predict at the other targets too."""
 
-    def calibrated() -> SetPredictor:
+    def calibrate_once() -> SetPredictor:
         return calibrate(rows.outputs, rows.labels, coverage, **settings)
 
-    calibrated().predict(test[:2])  # compile first: the time is about the method, not about the first call
+    calibrate_once().predict(test[:2])  # compile first: the time is about the method, not about the first call
     started = time.perf_counter()
-    predictor = calibrated()
+    predictor = calibrate_once()
     sets = predictor.predict(test)
     seconds = time.perf_counter() - started
     return predictor, [sets, *predictor.predict_at(test, TARGETS)], seconds

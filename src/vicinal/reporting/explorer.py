@@ -42,7 +42,7 @@ def shown_rows(answers: ReportAnswers, most: int, seed: int) -> Ints:
     rng = np.random.default_rng([seed, 4])
     n, regions = len(answers.outputs), answers.sets
     sizes = regions.sizes if isinstance(regions, PredictionSets) else regions.lengths
-    missed = rng.permutation(np.flatnonzero(~regions.covered(answers.targets)))
+    missed = rng.permutation(np.flatnonzero(~regions.covers(answers.targets)))
     largest = np.argsort(-sizes, kind="stable")
     odd = np.concatenate([missed[: most // 6], largest[: most // 6]])
     chosen = list(dict.fromkeys([*odd.tolist(), *rng.permutation(n).tolist()]))

@@ -11,7 +11,7 @@ from typing import Any
 from vicinal._util.extras import needs
 from vicinal._version import __version__
 from vicinal.service import schemas
-from vicinal.service.bodies import JSON, Asked, asked
+from vicinal.service.bodies import JSON, Asked, parse_request
 from vicinal.service.errors import Refused
 from vicinal.service.gate import Gate
 from vicinal.service.replies import as_json
@@ -82,7 +82,11 @@ async def _read(service: Service, request: Request) -> Asked:
     """Return what a request with rows asks."""
     body, kind = await request.body(), request.headers.get("content-type", "")
     given = (body, kind, request.query_params, service.limits)
-    found = asked(*given) if len(body) < LARGE else await service.batcher.run(service.settings.timeout, asked, *given)
+    found = (
+        parse_request(*given)
+        if len(body) < LARGE
+        else await service.batcher.run(service.settings.timeout, parse_request, *given)
+    )
     request.scope["state"]["rows"] = len(found.outputs)
     return found
 
@@ -123,7 +127,7 @@ def _add_looks(app: FastAPI, service: Service) -> None:
     @app.get("/examples", summary="Rows to try", responses=schemas.describe_reply(schemas.EXAMPLES))
     async def examples() -> Response:
         found = service.examples
-        return _json({"source": found.source, "total": found.total, "rows": found.listed()})
+        return _json({"source": found.source, "total": found.total, "rows": found.list_rows()})
 
     one = schemas.describe_reply({"type": "object"}, 404, 422)
 

@@ -101,10 +101,10 @@ class Batcher:
             jobs.append(self._waiting.popleft())
             rows += len(jobs[-1].outputs)
         if self._at_once:
-            self._finish(loop, jobs, _answered(jobs))
+            self._finish(loop, jobs, _answer_jobs(jobs))
             return
         self._busy = True
-        work = loop.run_in_executor(self._few, _answered, jobs)
+        work = loop.run_in_executor(self._few, _answer_jobs, jobs)
         work.add_done_callback(lambda finished: self._finish(loop, jobs, finished.result()))
 
     def _finish(self, loop: asyncio.AbstractEventLoop, jobs: list[Job], answers: list[Regions | Exception]) -> None:
@@ -128,7 +128,7 @@ async def _in_time(seconds: float) -> AsyncIterator[None]:
         raise Refused(503, "the service is too busy to answer in time; ask again.", Retry_After="1") from None
 
 
-def _answered(jobs: list[Job]) -> list[Regions | Exception]:
+def _answer_jobs(jobs: list[Job]) -> list[Regions | Exception]:
     """Answer several requests as one; where that fails, each alone, so that one cannot spoil the others."""
     if len(jobs) > 1:
         with suppress(Exception):

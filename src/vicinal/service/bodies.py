@@ -74,7 +74,7 @@ class Limits:
     n_classes: int | None = None  # of the model, where it has classes
 
 
-def asked(body: bytes, content_type: str, query: Mapping[str, str], limits: Limits) -> Asked:
+def parse_request(body: bytes, content_type: str, query: Mapping[str, str], limits: Limits) -> Asked:
     """Return what a request asks; a refusal says what was expected."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in TABLES:

@@ -16,10 +16,10 @@ class Refused(Exception):
 
 def refusal(error: VicinalError) -> Refused:
     """Return what the library refused as a request is refused: understood, but not acceptable."""
-    return Refused(422, " ".join(error.render(put).split()))
+    return Refused(422, " ".join(error.render(render_word).split()))
 
 
-def put(word: Word) -> str:
+def render_word(word: Word) -> str:
     """Return one piece of advice in the words of a request."""
     if isinstance(word, Option):
         return "send it under that name" if word.argument == "rename" else f"a model calibrated with {word.in_python()}"

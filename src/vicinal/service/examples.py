@@ -35,7 +35,7 @@ class Examples:
     def __len__(self) -> int:
         return 0 if self.outputs is None else len(self.outputs)
 
-    def listed(self) -> list[dict[str, Any]]:
+    def list_rows(self) -> list[dict[str, Any]]:
         """Return number and truth of each row."""
         return [{"row": row, "truth": None if self.truths is None else self.truths[row]} for row in range(len(self))]
 

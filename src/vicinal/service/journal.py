@@ -38,7 +38,7 @@ class Record:
     words: dict[str, Any]
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return the record as bytes."""
         arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
         shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
@@ -70,7 +70,7 @@ class Journal:
         self.path = writable(path)
         with writing(path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._handle = self._opened()
+        self._handle = self._open()
         self._length = 0  # of what is known to be whole
         self._dense = LEAST  # bytes after it was last written anew
         self.dropped = 0  # bytes of a last record that was cut off
@@ -112,7 +112,7 @@ class Journal:
 
     def append(self, record: Record) -> None:
         """Add a record: all of it, or nothing."""
-        packed = memoryview(record.packed())
+        packed = memoryview(record.pack())
         written = 0
         try:
             while written < len(packed):
@@ -133,8 +133,8 @@ class Journal:
         self._dense *= 2  # not again at once, should it fail
         with replacing(self.path) as file:
             for record in records:
-                file.write(record.packed())
-        old, self._handle = self._handle, self._opened()
+                file.write(record.pack())
+        old, self._handle = self._handle, self._open()
         os.close(old)
         self._length = os.fstat(self._handle).st_size
         self._dense = max(LEAST, self._length)
@@ -144,7 +144,7 @@ class Journal:
         os.fsync(self._handle)
         os.close(self._handle)
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         with writing(self.path):
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:

@@ -57,7 +57,7 @@ class Answered:
         columns = (getattr(self.outputs, one.name) for one in fields(self.outputs))
         return OVERHEAD * (1 + len(self.ids)) + sum(one.nbytes for one in columns if isinstance(one, np.ndarray))
 
-    def covered(self, rows: Sequence[int], scores: Floats, targets: NDArray[Any]) -> Bools:
+    def covers(self, rows: Sequence[int], scores: Floats, targets: NDArray[Any]) -> Bools:
         """Return whether the answer for each of some rows holds its truth, (rows,)."""
         if "threshold" in self.bounds:
             return np.asarray(scores <= self.bounds["threshold"][rows])
@@ -140,7 +140,9 @@ class Ledger:
                 found.places.append(self._known[row_id])
         return found
 
-    def scored(self, places: Sequence[tuple[Answered, int]], targets: NDArray[Any]) -> tuple[Floats, Bools, Floats]:
+    def score_truths(
+        self, places: Sequence[tuple[Answered, int]], targets: NDArray[Any]
+    ) -> tuple[Floats, Bools, Floats]:
         """Return the score of each truth, whether the answer held it, and the coverage asked for, (n,) each."""
         scores, covered, marks = np.empty(len(places)), np.empty(len(places), np.bool_), np.empty(len(places))
         together: dict[int, list[int]] = {}
@@ -152,12 +154,12 @@ class Ledger:
             some = answered.outputs[np.array(rows)]
             marks[numbers] = row_marks(some)
             scores[numbers] = self.predictor.target_scores(some, targets[numbers])
-            covered[numbers] = answered.covered(rows, scores[numbers], targets[numbers])
+            covered[numbers] = answered.covers(rows, scores[numbers], targets[numbers])
         self.monitor.check_new(marks)
         return scores, covered, np.array([answered.asked for answered, _ in places])
 
     def tell(self, ids: Sequence[str], scores: Floats, covered: Bools, asked: Floats) -> Iterator[Drift]:
-        """Take truths in, each of which `truths` has found and `scored` has scored; yield as they are counted.
+        """Take truths in, each of which `truths` has found and `score_truths` has scored; yield as they are counted.
 
         All of them are written, and marked as told, before the first is counted.
         """

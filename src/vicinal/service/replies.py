@@ -14,7 +14,7 @@ from vicinal.service.batching import Regions
 from vicinal.service.bodies import ARROW, JSON, NPZ
 from vicinal.service.errors import Refused
 from vicinal.tables.batch.answers import Answers
-from vicinal.tables.batch.columns import named
+from vicinal.tables.batch.columns import answer_columns
 from vicinal.tables.batch.sinks import Npz, as_arrow, plain
 
 
@@ -29,7 +29,7 @@ def as_json(value: object) -> bytes:
 
 
 def _json(answers: Answers, about: dict[str, Any], truths: list[Any] | None = None) -> bytes:
-    columns = {name: plain(column) for name, column in named(answers).items()}
+    columns = {name: plain(column) for name, column in answer_columns(answers).items()}
     columns |= {} if truths is None else {"truth": truths}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return as_json({"answers": rows, **about})
@@ -44,7 +44,7 @@ def _npz(answers: Answers, about: dict[str, Any]) -> bytes:
 def _arrow(answers: Answers, about: dict[str, Any]) -> bytes:
     import pyarrow as pa
 
-    table = pa.table({name: as_arrow(column) for name, column in named(answers).items()})
+    table = pa.table({name: as_arrow(column) for name, column in answer_columns(answers).items()})
     table = table.replace_schema_metadata({b"vicinal": json.dumps(about).encode()})
     with io.BytesIO() as file:
         with pa.ipc.new_stream(file, table.schema) as writer:

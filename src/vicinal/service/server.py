@@ -85,8 +85,8 @@ class Server(uvicorn.Server):
                 signal.signal(one, handler)
 
 
-def serve(service: Service, started: Callable[[str], None] | None = None) -> None:
-    """Answer requests until a signal comes; `started` is told the address when the socket listens."""
+def serve(service: Service, announce: Callable[[str], None] | None = None) -> None:
+    """Answer requests until a signal comes; `announce` is told the address when the socket listens."""
     settings = service.settings
     listening = bound(settings.host, settings.port)
     host, port = listening.getsockname()[:2]
@@ -105,8 +105,8 @@ def serve(service: Service, started: Callable[[str], None] | None = None) -> Non
         timeout_graceful_shutdown=max(1, round(settings.timeout)),
         backlog=BACKLOG,
     )
-    if started is not None:
-        started(address)
+    if announce is not None:
+        announce(address)
     log("serving", address=address, model=service.info.checksum, rows=service.predictor.calibration.n_ranked)
     Server(config).run(sockets=[listening])
     log("stopped")

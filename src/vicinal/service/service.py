@@ -107,7 +107,7 @@ class Service:
                 msg = f"no answer with the row_id {ids[0]!r} is remembered; the last {self.settings.remember} are."
                 raise Refused(404, msg)
             chosen = targets[found.numbers]
-            scored = await self.batcher.run(self.settings.timeout, self.ledger.scored, found.places, chosen)
+            scored = await self.batcher.run(self.settings.timeout, self.ledger.score_truths, found.places, chosen)
             drift = await self._tell(found.ids, *scored)
         return {
             "accepted": len(found.ids),

@@ -35,7 +35,7 @@ EXPECTED = (
 )
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return names as they are put in a message: the first of them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return (", ".join(show_path(name[:100]) for name in names[:NAMED]) or "none") + more
@@ -100,7 +100,7 @@ def check_request(table: Table, columns: Sequence[str], rows: int, start: int) -
         raise InvalidArgument("columns", columns, "one name or more, each once")
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        msg = f"{table.name} has no column {missing[0]!r}; its columns are: {listed(table.columns)}."
+        msg = f"{table.name} has no column {missing[0]!r}; its columns are: {join_names(table.columns)}."
         raise InvalidFile(msg)
 
 
@@ -134,17 +134,17 @@ def rebatch(pieces: Iterator[Columns], rows: int) -> Iterator[Columns]:
             while count + size >= rows:
                 taken = rows - count
                 held.append({name: column[:taken] for name, column in rest.items()})
-                yield _joined(held)
+                yield _concatenate(held)
                 rest = {name: column[taken:] for name, column in rest.items()}
                 held, count, size = [], 0, size - taken
             if size:
                 held.append(rest)
                 count += size
     if held:
-        yield _joined(held)
+        yield _concatenate(held)
 
 
-def _joined(pieces: Sequence[Columns]) -> Columns:
+def _concatenate(pieces: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 

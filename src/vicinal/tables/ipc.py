@@ -47,7 +47,7 @@ class ArrowTable(ArrowColumns):
             import pyarrow as pa  # noqa: F401  said here, before the file is looked at
         file = Path(path)
         check_file(file)
-        with _opened(file) as (schema, batches):
+        with _open(file) as (schema, batches):
             return cls(schema, wide_columns(schema.names), file, sum(batch.num_rows for batch in batches))
 
     @property
@@ -69,7 +69,7 @@ class ArrowTable(ArrowColumns):
     def _pieces(self, columns: Sequence[str], start: int) -> Iterator[Columns]:
         position = 0
         widths: dict[str, int] = {}
-        with _opened(self.path) as (_, batches):
+        with _open(self.path) as (_, batches):
             for batch in batches:
                 fresh = batch.slice(max(start - position, 0))
                 first, position = position + len(batch) - len(fresh), position + len(batch)
@@ -82,7 +82,7 @@ class ArrowTable(ArrowColumns):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
+def _open(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
     """Open the stream; whatever is wrong with it, now or while it is read, becomes one line."""
     import pyarrow as pa
 

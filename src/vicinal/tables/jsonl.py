@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vicinal._util.text import one_line, show_path, strict_json
 from vicinal.errors import InvalidFile
-from vicinal.tables.files import STANDARD_INPUT, as_texts, check_file, check_request, file_identity, listed, reading
+from vicinal.tables.files import STANDARD_INPUT, as_texts, check_file, check_request, file_identity, join_names, reading
 from vicinal.tables.table import Columns, Table
 
 MAX_LINE = 16 << 20
@@ -86,7 +86,7 @@ class JsonLinesTable(Table):
 
     def _chunks(self, given: Iterator[Line] | None, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:
         kinds: dict[str, str] = {}
-        with self._opened(given) as lines:
+        with self._open(given) as lines:
             remaining = islice(lines, start, None)
             while batch := list(self._batch(remaining, columns, rows)):
                 numbers = [number for number, _ in batch]
@@ -96,7 +96,7 @@ class JsonLinesTable(Table):
                 }
 
     @contextmanager
-    def _opened(self, given: Iterator[Line] | None) -> Iterator[Iterator[Line]]:
+    def _open(self, given: Iterator[Line] | None) -> Iterator[Iterator[Line]]:
         if self.path is None:
             assert given is not None  # noqa: S101  standard input always comes with its lines
             with reading(self.name):
@@ -115,7 +115,7 @@ class JsonLinesTable(Table):
                 problem = "lacks" if odd in expected else "has, besides,"
                 msg = (
                     f"{_place(self.name, line[0])} {problem} the key {odd[:100]!r}; expected the keys of the first "
-                    f"line: {listed(self.keys)}."
+                    f"line: {join_names(self.keys)}."
                 )
                 raise InvalidFile(msg)
             yield line[0], [self._value(name, found[name], line[0]) for name in columns]

@@ -36,7 +36,7 @@ class ParquetTable(ArrowColumns):
             import pyarrow.parquet  # noqa: F401  said here, before the file is looked at
         file = Path(path)
         check_file(file)
-        with _opened(file) as opened:
+        with _open(file) as opened:
             metadata = opened.metadata
             groups = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
             schema = opened.schema_arrow
@@ -70,7 +70,7 @@ class ParquetTable(ArrowColumns):
             return
         parts = [part for name in columns for part in self.wide.get(name, (name,))]
         widths: dict[str, int] = {}
-        with _opened(self.path) as opened:
+        with _open(self.path) as opened:
             for group in groups:
                 # The sizes of single columns are not asked for: damaged ones make pyarrow end the process.
                 size = opened.metadata.row_group(group).total_byte_size
@@ -90,7 +90,7 @@ class ParquetTable(ArrowColumns):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open(path: Path) -> Iterator[Any]:
     """Open the file; whatever is wrong with it, now or while it is read, becomes one line."""
     import pyarrow
     from pyarrow.parquet import ParquetFile

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.files import check_request, listed, reading, rebatch
+from vicinal.tables.files import check_request, join_names, reading, rebatch
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.table import Columns, Table
 
@@ -74,7 +74,7 @@ class PartitionedTable(Table):
             missing = [name for name in columns if name not in file.columns]
             if missing:
                 msg = f"{file.name} has no column {show_path(missing[0])!r}, which {self.files[0].name} has; "
-                raise InvalidFile(msg + f"it has {listed(file.columns)}. Files of one folder must go together.")
+                raise InvalidFile(msg + f"it has {join_names(file.columns)}. Files of one folder must go together.")
             file.check_types(columns)
 
     def _pieces(self, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vicinal.errors import InvalidArgument, InvalidFile, Option, TooLittleMemory, VicinalError
 from vicinal.outputs import ModelOutputs
-from vicinal.tables.files import KNOWN, STANDARD_INPUT, listed
+from vicinal.tables.files import KNOWN, STANDARD_INPUT, join_names
 from vicinal.tables.table import Columns, Table
 
 OUTPUTS = {
@@ -71,7 +71,7 @@ class Rows:
 
         Whatever is refused on the way is said with the name of the table, and with row numbers of the whole of it.
         """
-        wanted, first = self._wanted(), start
+        wanted, first = self._columns_to_read(), start
         with closing(self.table.chunks(wanted, rows, start)) as chunks:  # type: ignore[type-var]
             for whole in chunks:
                 chunk = whole if stop is None else {name: column[: stop - first] for name, column in whole.items()}
@@ -84,7 +84,7 @@ class Rows:
         if first == start == 0:
             raise self._no_rows()
 
-    def _wanted(self) -> list[str]:
+    def _columns_to_read(self) -> list[str]:
         """Return the columns to read."""
         return list(dict.fromkeys([*self.columns.values(), *([] if self.truth is None else [self.truth])]))
 
@@ -93,7 +93,7 @@ class Rows:
 
     def whole(self) -> tuple[ModelOutputs, NDArray[Any] | None]:
         """Return outputs and targets of all rows at once."""
-        found = self.table.whole(self._wanted())
+        found = self.table.whole(self._columns_to_read())
         if not found:
             raise self._no_rows()
         with self._name_place(0):
@@ -160,7 +160,7 @@ def _name_columns(table: Table, names: Mapping[str, str]) -> dict[str, str]:
             msg = f"{meaning!r} is no column that means something; known: {', '.join(KNOWN)}."
             raise InvalidFile(msg)
         if name not in table.columns:
-            msg = f"{table.name} has no column {name!r} for {meaning}; it has {listed(table.columns)}."
+            msg = f"{table.name} has no column {name!r} for {meaning}; it has {join_names(table.columns)}."
             raise InvalidFile(msg)
         found[meaning] = name
     return found
@@ -171,7 +171,7 @@ def _lacking(table: Table, expected: str, kinds: Sequence[str], wanted: Sequence
     lacks = f"{table.name} must have {expected}; "
     if len(kinds) > 1:
         return InvalidFile(lacks + f"it has {' and '.join(kinds)}. Leave out all but one.")
-    lacks += f"it has {listed(table.columns)}. "
+    lacks += f"it has {join_names(table.columns)}. "
     parts = [name for name in wanted if any(column.startswith(f"{name}_") for column in table.columns)]
     if parts:
         return InvalidFile(lacks + f"Number the columns of one array: {parts[0]}_0, {parts[0]}_1, ...")

@@ -181,15 +181,15 @@ class Arriving:
             event = torch.cuda.Event()
             event.record()
 
-        def arrived() -> None:
+        def keep_arrived() -> None:
             if event is not None:
                 event.synchronize()
             self.columns.add(self._check(outputs, rows, batch))
 
         if event is None:  # on a CPU a thread would take the cores from the network
-            arrived()
+            keep_arrived()
             return
-        self.waiting.append(self.keeper.submit(arrived))
+        self.waiting.append(self.keeper.submit(keep_arrived))
         if len(self.waiting) > ON_THEIR_WAY:
             self.waiting.popleft().result()
 

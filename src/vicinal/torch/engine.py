@@ -107,11 +107,11 @@ class TorchEngine(Engine):
         """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
         rule = rule_of(near)
 
-        def ranked(found: Distances, tied: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
+        def rank(found: Distances, tied: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
             members = neighborhood(found, rule, listed=listed)
             return own_ranks(members, tied).long(), members.empty
 
-        ranks, empty = over_pieces(blocks, lambda n: Cost.of(rule, n), own, ranked, [first_tied])
+        ranks, empty = over_pieces(blocks, lambda n: Cost.of(rule, n), own, rank, [first_tied])
         return ranks, empty
 
     def plugged_thresholds(
@@ -125,13 +125,13 @@ class TorchEngine(Engine):
         """Return the largest accepted score of each query at each level (rank, score), (q, levels)."""
         rule, sent = rule_of(near), Sent(plugged.scores, levels[0].astype(np.float64), levels[1])
 
-        def accepted(found: Distances, *, listed: bool) -> tuple[Tensor]:
+        def accept(found: Distances, *, listed: bool) -> tuple[Tensor]:
             scores, ranks, values = sent.on(found.squared.device)
             members = neighborhood(found, rule, listed=listed)
             pairs = zip(ranks, values, strict=True)
             return (torch.stack([plugged_thresholds(members, scores, *pair) for pair in pairs], 1),)
 
-        return over_pieces(blocks, lambda n: Cost.of(rule, n), own, accepted)[0]
+        return over_pieces(blocks, lambda n: Cost.of(rule, n), own, accept)[0]
 
     def plugged_counts(
         self, blocks: Iterable[TensorBlock], near: BoundLocalizer, plugged: Plugged, candidates: Floats
@@ -139,23 +139,23 @@ class TorchEngine(Engine):
         """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
         rule, sent = rule_of(near), Sent(plugged.scores, plugged.ranks, plugged.values)
 
-        def counted(found: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
+        def count(found: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
             scores, ranks, values = sent.on(found.squared.device)
             members = neighborhood(found, rule, listed=listed)
             return (plugged_counts(members, scores, (ranks, values), some),)
 
-        return over_pieces(blocks, lambda n: Cost.of(rule, n), None, counted, [candidates])[0]
+        return over_pieces(blocks, lambda n: Cost.of(rule, n), None, count, [candidates])[0]
 
     def joined_sums(self, blocks: Iterable[TensorBlock], near: BoundLocalizer, codes: Ints, rows: Ints) -> Joined:
         """Return what is kept of these reference rows to rank them again when a point joins."""
         rule, sent, names = rule_of(near), Sent(codes), list[str]()
 
-        def summed(found: Distances, own: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
+        def sum_weights(found: Distances, own: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
             sums = joined_sums(found, rule, sent.on(found.squared.device)[0], own, listed=listed)
             names[:] = sums
             return tuple(sums.values())
 
-        found = over_pieces(blocks, lambda n: Cost.of(rule, n), rows, summed, [rows])
+        found = over_pieces(blocks, lambda n: Cost.of(rule, n), rows, sum_weights, [rows])
         return Joined.empty(codes[rows])._replace(**dict(zip(names, found, strict=True)))
 
     def joined_thresholds(
@@ -170,11 +170,11 @@ class TorchEngine(Engine):
         """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
         rule, sent = rule_of(near), _sent_joined(joined, distinct)
 
-        def accepted(found: Distances, *, listed: bool) -> tuple[Tensor]:
+        def accept(found: Distances, *, listed: bool) -> tuple[Tensor]:
             rows, values = sent.on(found.squared.device)
             return (joined_thresholds(found, rule, rows, values, orders.tolist(), listed=listed)[0],)
 
-        return over_pieces(blocks, lambda n: Cost.of_joining(rule, n), None, accepted)[0]
+        return over_pieces(blocks, lambda n: Cost.of_joining(rule, n), None, accept)[0]
 
     def joined_counts(
         self,
@@ -187,11 +187,11 @@ class TorchEngine(Engine):
         """Return how many rows have a pair below that of each candidate score of a query that joins."""
         rule, sent = rule_of(near), _sent_joined(joined, distinct)
 
-        def counted(found: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
+        def count(found: Distances, some: Tensor, *, listed: bool) -> tuple[Tensor]:
             rows, values = sent.on(found.squared.device)
             return (joined_counts(found, rule, rows, values, some, listed=listed),)
 
-        return over_pieces(blocks, lambda n: Cost.of_joining(rule, n), None, counted, [candidates])[0]
+        return over_pieces(blocks, lambda n: Cost.of_joining(rule, n), None, count, [candidates])[0]
 
     @torch.inference_mode()
     def rows_reached(self, blocks: Iterable[TensorBlock], reach2: Floats) -> Bools:
@@ -246,17 +246,17 @@ class TorchEngine(Engine):
                 guess = min(n - 1, 2 * guess)
             listed = np.arange(near.shape[1]) < counts[:, None]
             pieces.append((counts, who[listed], near[listed]))
-        return Lists.joined(pieces, folds)
+        return Lists.join(pieces, folds)
 
 
 def _sent_joined(joined: Joined, distinct: Floats) -> Sent:
     """Return what is kept of each row, and the distinct scores, to be sent to the device."""
 
-    def made(tensors: list[Tensor]) -> tuple[JoinedRows, Tensor]:
+    def assemble(tensors: list[Tensor]) -> tuple[JoinedRows, Tensor]:
         *sums, keys, values = tensors
         return JoinedRows.of(dict(zip(KEPT, sums, strict=True)), keys), values
 
-    return Sent(*(getattr(joined, name) for name in KEPT), joined.keys, distinct, made=made)
+    return Sent(*(getattr(joined, name) for name in KEPT), joined.keys, distinct, made=assemble)
 
 
 ENGINES["torch"] = TorchEngine()

@@ -86,17 +86,17 @@ def joined_sums(
     shell = member & ~distances.nearer(reach[:, None]) if rule.radius2 < 0.0 else torch.zeros_like(member)
     inner, below = member & ~shell, near.values(codes) < codes[own, None]
 
-    def summed(where: Tensor) -> Tensor:
+    def sum_weights(where: Tensor) -> Tensor:
         return torch.where(where, near.weights, 0.0).sum(1)
 
     return {
         "reach2": reach,
         "nearest": near.nearest.double().sqrt(),
         "near_count": inner.sum(1),
-        "near_below": summed(inner & below),
-        "near_above": summed(inner & ~below),
-        "shell_below": summed(shell & below),
-        "shell_above": summed(shell & ~below),
+        "near_below": sum_weights(inner & below),
+        "near_above": sum_weights(inner & ~below),
+        "shell_below": sum_weights(shell & below),
+        "shell_above": sum_weights(shell & ~below),
         "alone": near.empty,
     }
 

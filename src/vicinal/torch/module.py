@@ -143,17 +143,17 @@ class ConformalModule(nn.Module):
     @property
     def coverage(self) -> Coverage:
         """The coverage that was asked for."""
-        return self._known().coverage
+        return self._get_predictor().coverage
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised, in numbers and, as `str`, in words."""
-        return self._known().guarantee
+        return self._get_predictor().guarantee
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
         """The names of the classes, where they were given."""
-        return self._known().class_names
+        return self._get_predictor().class_names
 
     def forward(
         self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
@@ -196,7 +196,7 @@ class ConformalModule(nn.Module):
         """Return a module for another coverage; it shares the network."""
         found = ConformalModule(self.model, layer=self.layer, megabytes=self.megabytes)
         found._options = self._options
-        found._hold(self._known().at(coverage))
+        found._hold(self._get_predictor().at(coverage))
         return found
 
     def to_onnx(self, path: str | Path, batch: Tensor) -> Path:
@@ -204,25 +204,25 @@ class ConformalModule(nn.Module):
 
         Its outputs are mask, sizes, thresholds and logits; its inputs are batch and, for a randomized score, uniforms.
         """
-        return write_onnx(self, path, batch, randomized=self._held().randomized)
+        return write_onnx(self, path, batch, randomized=self._get_conformal().randomized)
 
     def extra_repr(self) -> str:
         """Return layer and coverage."""
         return f"layer={self.layer!r}, " + (f"coverage={self.coverage}" if len(self.settings) else "no calibration")
 
-    def _known(self) -> SetPredictor:
+    def _get_predictor(self) -> SetPredictor:
         if self._predictor is None:
             msg = "this module has no calibration yet: give it a predictor, or call load_state_dict first."
             raise Incompatible(msg)
         return self._predictor
 
-    def _held(self) -> Conformal:
-        self._known()
+    def _get_conformal(self) -> Conformal:
+        self._get_predictor()
         return self.conformal
 
     def _run_network(self, batch: Any) -> tuple[Tensor, Tensor | None]:
         """Return what the network says of a batch in evaluation mode, and the representations of its rows."""
-        self._held()
+        self._get_conformal()
         if torch.compiler.is_compiling():
             return run_network(self.model, inputs_of(batch, self.model), self._source)
         with evaluating(self.model, self._source.apart):
@@ -291,7 +291,7 @@ class ConformalModule(nn.Module):
 
     def _answer(self, logits: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any) -> ConformalSets:
         """Return sets, block by block of as many rows as fit the memory; a graph takes all rows at once."""
-        conformal, outputs = self._held(), logits.detach()
+        conformal, outputs = self._get_conformal(), logits.detach()
         with torch.no_grad():
             _check_shapes(conformal, outputs, rows)
             if not torch.compiler.is_compiling():
@@ -308,7 +308,7 @@ class ConformalModule(nn.Module):
         self, outputs: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return members, thresholds, and the probability of each row's top label."""
-        conformal = self._held()
+        conformal = self._get_conformal()
         _check_values(conformal, outputs, rows)
         given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
 

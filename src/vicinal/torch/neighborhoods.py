@@ -59,7 +59,7 @@ def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> N
     """
     k, squared = rule.n_neighbors, distances.squared
     if listed and is_listed(rule, squared.shape[1]):
-        return _listed(distances, rule, k)
+        return _list_neighbors(distances, rule, k)
     member = _members(distances, rule, k)
     finite = squared < math.inf
     empty = ~member.any(1)
@@ -87,7 +87,7 @@ def _members(distances: Distances, rule: Rule, k: int) -> Tensor:
     return distances.up_to(limits(squared, k)[:, None]) & (squared < math.inf)
 
 
-def _listed(distances: Distances, rule: Rule, k: int) -> NearRows:
+def _list_neighbors(distances: Distances, rule: Rule, k: int) -> NearRows:
     """Return the k neighbors of each query, and those tied with the last, as a list."""
     nearest_first, rows = distances.squared.topk(k + TIES, dim=1, largest=False, sorted=True)
     last = nearest_first[:, k - 1 : k]

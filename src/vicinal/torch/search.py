@@ -56,7 +56,7 @@ class TorchSearch(ExactNeighborSearch):
         self, reference: Reference, queries: Readable, *, progress: str | None = None
     ) -> Iterator[TensorBlock]:
         """Yield blocks of consecutive queries with their distances to all rows, on the device."""
-        held, bar = self._held(reference), counter(len(queries), progress, "row")
+        held, bar = self._get_rows(reference), counter(len(queries), progress, "row")
         # Distances take a part of the memory, and what is computed of them the rest.
         each = DISTANCE_BYTES * reference.n
         step = rows_at_once(self.megabytes, 5 * each // 4)
@@ -71,11 +71,11 @@ class TorchSearch(ExactNeighborSearch):
 
     def arithmetic(self, reference: Reference) -> str:
         """Return what distances are like on this device."""
-        held = self._held(reference)
+        held = self._get_rows(reference)
         words = f"torch {held.padded.dtype} {held.padded.device.type}{' tf32' if self.tf32 else ''}"
         return words if reference.width else ""
 
-    def _held(self, reference: Reference) -> DeviceRows:
+    def _get_rows(self, reference: Reference) -> DeviceRows:
         """Return the reference rows on the device; they are sent once, and go when the reference does."""
         key = (str(self.device), self.dtype)
         known = HELD.setdefault(reference, {})

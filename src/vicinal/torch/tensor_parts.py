@@ -45,11 +45,11 @@ class TensorModule(nn.Module):
     """A module whose tensors move to a device but keep their types: `.half()` does not round what was calibrated."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002
-        def moved(tensor: Tensor) -> Tensor:
+        def move(tensor: Tensor) -> Tensor:
             found = fn(tensor)
             return found if found.dtype == tensor.dtype else tensor.to(found.device)
 
-        super()._apply(moved, recurse)
+        super()._apply(move, recurse)
         return self
 
     def keep(self, **tensors: Tensor) -> None:

@@ -82,7 +82,7 @@ class Bench:
         """How many sources' scores may be kept at a time."""
         return max(1, CACHED_BYTES // self.scores.bytes_each)
 
-    def scored(self, source: Source) -> ScoredTask:
+    def score(self, source: Source) -> ScoredTask:
         """Return the rows scored, from the few that are kept or anew."""
         if source.key not in self.kept:
             while len(self.kept) >= self.block:

@@ -113,7 +113,7 @@ class Bayesian(Strategy):
             for _ in range(self.trials):
                 trial = study.ask()
                 source, near, localizer = self._suggest(trial, bench)
-                several = Several.of([bench.scored(source)])
+                several = Several.of([bench.score(source)])
                 judged = bench.judge.neighborhoods(near.lists, localizer, several)[0]
                 unit = unit or (judged.size if math.isfinite(judged.size) and judged.size > 0 else 1.0)
                 excess = objective.excess(judged)

@@ -174,7 +174,7 @@ def test_rows_that_lose_nothing_are_compared_as_before(method, bits, tmp_path):
         method=method,
         probability_model=votes,
     )
-    assert predictor.rounded(bits) is predictor
+    assert predictor.round(bits) is predictor
     predictor.save(tmp_path / "a.vicinal", precision=bits)
     same(predictor, vc.load(tmp_path / "a.vicinal"), TEST)  # whose rows lie between the floats of 16 and 32 bits
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
 from vicinal.tables.batch import Wanted, answer_rows, job, parts, predict_file
-from vicinal.tables.batch.columns import ListColumns, named
+from vicinal.tables.batch.columns import ListColumns, answer_columns
 from vicinal.tables.batch.evaluate import evaluate_file
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import recognize_columns
@@ -265,7 +265,7 @@ def test_rows_calibrated_or_tuned_on_are_not_evaluated(tmp_path):
 
 
 def test_columns_say_what_the_library_says():
-    found = named(answer_rows(PREDICTOR, TEST, 7, Wanted(p_values=True, neighbors=200)))
+    found = answer_columns(answer_rows(PREDICTOR, TEST, 7, Wanted(p_values=True, neighbors=200)))
     sets = PREDICTOR.predict(TEST)
     assert isinstance(found["set"], ListColumns)
     assert [found["set"][row].tolist() for row in range(50)] == sets.labels()
@@ -277,7 +277,7 @@ def test_columns_say_what_the_library_says():
     assert np.all(found["neighbors"][3, len(near.rows) :] == -1)
     outputs, targets = regression_rows(60, seed=3)
     intervals = vc.calibrate(outputs["CQR"], targets, 0.8, localizer=vc.Uniform(9))
-    columns = named(answer_rows(intervals, outputs["CQR"]))
+    columns = answer_columns(answer_rows(intervals, outputs["CQR"]))
     assert list(columns) == ["row_id", "lower", "upper", "length", "threshold"]
     split = vc.calibrate(ROWS, LABELS, 0.8, method=vc.Split())
     with pytest.raises(vc.Incompatible, match="no neighborhood"):

@@ -371,7 +371,7 @@ NEVER = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in NEVER.items() for value in values])
 def test_numbers_that_cannot_be_are_damage(name, value, tmp_path):
     predictor = vc.calibrate(ROWS, LABELS, 0.8, localizer=vc.Uniform(7))
-    kept = dict(predictor.calibration.kept().arrays)
+    kept = dict(predictor.calibration.to_arrays().arrays)
     kept[name] = kept[name].copy()
     kept[name].reshape(-1)[3] = value
     with pytest.raises((vc.CorruptArtifact, vc.InvalidValue)):  # load says of both that the file is damaged

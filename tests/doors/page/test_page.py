@@ -64,7 +64,7 @@ def visit(browser, files):
         if message.type in {"error", "warning", "trace"}:
             trouble.append(message.text)
 
-    def asked(request):
+    def check_request(request):
         if not request.url.startswith(("file:", "data:", "blob:")):
             trouble.append(request.url)
 
@@ -73,7 +73,7 @@ def visit(browser, files):
         page.on("console", said)
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
-        page.on("request", asked)
+        page.on("request", check_request)
         page.goto((files / f"{name}.html").as_uri())
         pages.append(page)
         return page

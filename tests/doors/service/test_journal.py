@@ -62,7 +62,7 @@ def test_a_cut_end_is_dropped_and_writing_goes_on(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("cut") / "j"
     expected = records(4)
     written(path, expected)
-    ends = np.cumsum([len(record.packed()) for record in expected]).tolist()
+    ends = np.cumsum([len(record.pack()) for record in expected]).tolist()
     size = path.stat().st_size
     os.truncate(path, size - cut % size)
     whole = [record for record, end in zip(expected, ends, strict=True) if end <= size - cut % size]
@@ -77,7 +77,7 @@ def test_damage_in_the_middle_is_said(tmp_path):
     path = tmp_path / "j"
     written(path, records(4))
     data = bytearray(path.read_bytes())
-    second = len(records(4)[0].packed())
+    second = len(records(4)[0].pack())
     for place in (0, second, second + 6, second + 10, second + 17, second + 21, second + 40):
         broken = data.copy()
         broken[place] ^= 0xFF
@@ -153,7 +153,7 @@ def step(ledger, predictor, rows, number):
 
 
 def told(ledger, found, targets):
-    for _ in ledger.tell(found.ids, *ledger.scored(found.places, targets)):
+    for _ in ledger.tell(found.ids, *ledger.score_truths(found.places, targets)):
         pass
 
 
@@ -253,6 +253,6 @@ def test_covered_is_as_the_set_says(rows, predictor):
         regions = some.predict(outputs)
         ids = [str(row) for row in range(1000)]
         ledger.remember(ids, outputs, regions, 0.8)
-        _, covered, asked = ledger.scored(ledger.truths(ids).places, labels)
-        np.testing.assert_array_equal(covered, regions.covered(labels))
+        _, covered, asked = ledger.score_truths(ledger.truths(ids).places, labels)
+        np.testing.assert_array_equal(covered, regions.covers(labels))
         assert set(asked.tolist()) == {0.8}

@@ -297,7 +297,7 @@ def test_truths_move_coverage_and_drift(models):
     assert [one["row_id"] for one in answers] == ids
     names = [predictor.class_names[label] for label in labels]
     first = ask("POST", "/feedback", json={"row_ids": ids[:100], "labels": names[:100]}).json()
-    covered = predictor.predict(with_ids).covered(labels)
+    covered = predictor.predict(with_ids).covers(labels)
     assert first["accepted"] == 100
     assert first["drift"]["coverage"] == covered[:100].mean()
     mixed = {

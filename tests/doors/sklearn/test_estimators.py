@@ -55,7 +55,7 @@ def test_intervals_in_a_pipeline_and_frozen():
     pipeline = make_pipeline(StandardScaler(), vc.NeighborhoodRegressor(RandomForestRegressor(50, random_state=0)))
     pipeline.fit(X[:300], y[:300])
     intervals = pipeline[-1].predict_interval(pipeline[:-1].transform(X[300:]))
-    assert 0.75 < intervals.covered(y[300:]).mean() <= 1
+    assert 0.75 < intervals.covers(y[300:]).mean() <= 1
     trained = Ridge().fit(X[:150], y[:150])
     frozen = vc.NeighborhoodRegressor(FrozenEstimator(trained)).fit(X[150:300], y[150:300])
     np.testing.assert_array_equal(frozen.predict(X[300:]), trained.predict(X[300:]))
@@ -183,11 +183,11 @@ def test_classes_that_fit_never_saw_are_misses():
     X, y = make_classification(600, n_classes=3, n_informative=5, random_state=0)
     model = vc.NeighborhoodClassifier(random_state=0).fit(X[y < 2], y[y < 2])
     sets = model.predict_set(X)
-    covered = sets.covered(y)
+    covered = sets.covers(y)
     assert not covered[y == 2].any()
     assert vc.evaluate(sets, y).coverage == covered.mean()
     with pytest.raises(vc.errors.InvalidValue, match="none of them is"):
-        sets.covered(y + 10)
+        sets.covers(y + 10)
 
 
 def test_data_frames_reach_the_estimator_as_they_are():

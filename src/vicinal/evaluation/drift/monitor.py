@@ -132,7 +132,7 @@ class DriftMonitor:
         self.check_new(row_marks(outputs))
         scores = self.predictor.target_scores(outputs, targets)
         asked = self.predictor.coverage if found.coverage is None else found.coverage
-        return self.record(scores, found.covered(targets), np.full(len(scores), float(exact_coverage(asked))))
+        return self.record(scores, found.covers(targets), np.full(len(scores), float(exact_coverage(asked))))
 
     def record(self, scores: Floats, covered: Bools, asked: Floats) -> Drift:
         """Take rows in by the score of their truth, whether the answer held it, and the coverage asked for, (n,) each.

@@ -12,7 +12,7 @@ from vicinal._util.arrays import Ints
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
 from vicinal._util.work import over_chunks
-from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, named, one_thread
+from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, one_thread, rows_at
 
 FEW = 16
 """Queries that faiss compares one by one; from 20 on it multiplies, and the last bits depend on the company."""
@@ -75,9 +75,9 @@ class FlatLayout(Layout):
             len(queries),
             self.rows.size,
         )
-        return named(found, self.order)
+        return rows_at(found, self.order)
 
-    def kept(self) -> Arrays:
+    def to_arrays(self) -> Arrays:
         """Return the order: rows tied in the last place are taken by it."""
         return {"index.order": self.order}
 

@@ -12,7 +12,7 @@ from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
 from vicinal._util.work import over_chunks
 from vicinal.errors import CorruptArtifact
-from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, named, one_thread, set_whole
+from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, one_thread, rows_at, set_whole
 
 
 @register
@@ -113,9 +113,9 @@ class HNSWLayout(Layout):
                 found[start:stop] = self.index.search(queries[start:stop], count, params=how)[1]
 
         over_chunks(walk, len(queries), max(count, effort) * self.rows.shape[1])
-        return named(found, self.order)
+        return rows_at(found, self.order)
 
-    def kept(self) -> Arrays:
+    def to_arrays(self) -> Arrays:
         """Return the edges."""
         library, graph = faiss(), self.index.hnsw
         levels, neighbors = (library.vector_to_array(getattr(graph, name)) for name in ("levels", "neighbors"))

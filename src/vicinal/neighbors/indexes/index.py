@@ -50,10 +50,10 @@ class Layout(ABC):
         """Return rows that may be among the `count` nearest of each query, (q, m); -1 where there are no more."""
 
     @abstractmethod
-    def kept(self) -> Arrays:
-        """Return arrays that `Index.restored` makes the layout from again."""
+    def to_arrays(self) -> Arrays:
+        """Return arrays that `Index.restore` makes the layout from again."""
 
-    def listed(self, count: int, effort: int) -> int:
+    def count_candidates(self, count: int, effort: int) -> int:
         """Return how many candidates are proposed for the `count` nearest."""
         del effort
         return count
@@ -113,6 +113,6 @@ def set_whole(part: Index, name: str, *, least: int, most: int | None = None) ->
         object.__setattr__(part, name, whole_number(name, value, least=least, most=most))
 
 
-def named(places: Ints, order: Ints) -> Ints:
+def rows_at(places: Ints, order: Ints) -> Ints:
     """Return the rows that were added in these places; -1 stays."""
     return np.where(places >= 0, order[places], -1)

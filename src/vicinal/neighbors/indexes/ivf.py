@@ -132,7 +132,7 @@ class IVFLayout(Layout):
         over_chunks(look, len(queries), max(1, self.rows.size * probed // len(self.centers)))
         return found
 
-    def kept(self) -> Arrays:
+    def to_arrays(self) -> Arrays:
         """Return centers and cells, and the order of the rows in them."""
         return {"index.centers": self.centers, "index.cell_of": self.cell_of, "index.order": self.order}
 

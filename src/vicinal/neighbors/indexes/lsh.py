@@ -13,7 +13,7 @@ from vicinal._util.stored import StoredArrays
 from vicinal._util.work import over_chunks
 from vicinal.errors import CorruptArtifact, InvalidArgument
 from vicinal.kernels.rows import hash_keys
-from vicinal.neighbors.indexes.index import PIECE, Arrays, Index, Layout, faiss, named, one_thread, pieces, set_whole
+from vicinal.neighbors.indexes.index import PIECE, Arrays, Index, Layout, faiss, one_thread, pieces, rows_at, set_whole
 from vicinal.neighbors.products import row_products
 
 
@@ -97,14 +97,14 @@ class LSHLayout(Layout):
             with one_thread():
                 self.index.add(self.signs(self.rows[rows[piece]]))
 
-    def listed(self, count: int, effort: int) -> int:
+    def count_candidates(self, count: int, effort: int) -> int:
         """Return the number of candidates, at least as many as are wanted."""
         return min(len(self.rows), max(count, effort))
 
     def candidates(self, queries: NDArray[np.float32], count: int, effort: int) -> Ints:
         """Return the rows whose signs differ least, (q, candidates)."""
-        most = min(self.listed(count, effort), self.index.ntotal)
-        found = np.full((len(queries), self.listed(count, effort)), -1, np.int64)
+        most = min(self.count_candidates(count, effort), self.index.ntotal)
+        found = np.full((len(queries), self.count_candidates(count, effort)), -1, np.int64)
         signs = self.signs(queries)
 
         def compare(start: int, stop: int) -> None:
@@ -112,8 +112,8 @@ class LSHLayout(Layout):
                 found[start:stop, :most] = self.index.search(signs[start:stop], most)[1]
 
         over_chunks(compare, len(queries), len(self.rows))
-        return named(found, self.order)
+        return rows_at(found, self.order)
 
-    def kept(self) -> Arrays:
+    def to_arrays(self) -> Arrays:
         """Return the planes, and the order of the rows."""
         return {"index.order": self.order, "index.planes": self.planes, "index.mean": self.mean}

@@ -39,7 +39,7 @@ ANSWERS = (
 Named: TypeAlias = dict[str, NDArray[Any] | ListColumns]
 
 
-def named(answers: Answers) -> Named:
+def answer_columns(answers: Answers) -> Named:
     """Return the columns: (n,) arrays, (n, width) arrays, and lists of different lengths."""
     found: Named = {"row_id": answers.row_ids}
     regions = answers.regions

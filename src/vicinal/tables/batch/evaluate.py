@@ -46,7 +46,7 @@ def evaluate_file(
     regions = list(rows.each(work, chunk_rows(rows)))
     check_unseen(predictor, np.concatenate(marks), rows.table.name)
     representations = np.concatenate(tables) if slab else None
-    return evaluate(joined(regions), np.concatenate(truth), representations=representations)
+    return evaluate(concatenate_regions(regions), np.concatenate(truth), representations=representations)
 
 
 def check_unseen(predictor: SetPredictor | IntervalPredictor, marks: Floats, name: str) -> None:
@@ -69,7 +69,7 @@ def known_targets(
     return as_targets(targets, len(outputs))  # type: ignore[arg-type]
 
 
-def joined(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:
+def concatenate_regions(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:
     """Return regions one after another."""
     first = regions[0]
     names = ("members", "confidences") if isinstance(first, PredictionSets) else ("lower", "upper")

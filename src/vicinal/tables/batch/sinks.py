@@ -24,7 +24,7 @@ from vicinal.errors import InvalidFile
 from vicinal.regions import PredictionSets
 from vicinal.tables.arrays import read_header
 from vicinal.tables.batch.answers import Answers
-from vicinal.tables.batch.columns import ListColumns, named
+from vicinal.tables.batch.columns import ListColumns, answer_columns
 
 SUFFIXES = (".parquet", ".npz", ".jsonl")
 """What an output file may be called."""
@@ -47,7 +47,7 @@ class JsonLines(Sink):
 
     def write(self, answers: Answers, file: BinaryIO) -> None:
         """Write a part."""
-        columns = {name: plain(column) for name, column in named(answers).items()}
+        columns = {name: plain(column) for name, column in answer_columns(answers).items()}
         for row in zip(*columns.values(), strict=True):
             line = json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, allow_nan=False)
             file.write(line.encode() + b"\n")
@@ -100,7 +100,9 @@ class Npz(Sink):
 
     def write(self, answers: Answers, file: BinaryIO, **more: NDArray[Any]) -> None:
         """Write a part, and `more` arrays with it."""
-        columns = {name: column for name, column in named(answers).items() if not isinstance(column, ListColumns)}
+        columns = {
+            name: column for name, column in answer_columns(answers).items() if not isinstance(column, ListColumns)
+        }
         columns |= more
         if isinstance(answers.regions, PredictionSets):
             columns["members"] = answers.regions.members
@@ -158,7 +160,7 @@ def json_number(value: float) -> float | str | None:
 
 def arrow_columns(answers: Answers) -> dict[str, Any]:
     """Return the columns of an output file as Arrow keeps them."""
-    return {name: as_arrow(column) for name, column in named(answers).items()}
+    return {name: as_arrow(column) for name, column in answer_columns(answers).items()}
 
 
 def as_arrow(column: NDArray[Any] | ListColumns) -> Any:
