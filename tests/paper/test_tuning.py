@@ -66,6 +66,6 @@ def test_in_a_shifted_world_votes_take_most_of_the_set_away(real_outputs):
     space = vc.Space(score=[vc.LAC()], localizer=[vc.Uniform(None)])
     best = vc.tune(*rows["tuning"], 0.9, strategy=vc.Grid(space))
     tuned = measured(rows, 0.9, **best.settings)
-    assert isinstance(best.winner.probabilities, vc.NeighborVotes)
+    assert isinstance(best.winner.probability_model, vc.NeighborVotes)
     assert tuned.mean_size < 0.2 * split.mean_size
     assert abs(tuned.coverage - split.coverage) < 0.02

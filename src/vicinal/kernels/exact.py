@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vicinal.kernels._jit import kernel
 from vicinal.kernels.distances import columns, named_row, row_distances
 from vicinal.kernels.ranks import collect, first_not_below, members, nearest_of, neighborhood, rank_units
-from vicinal.kernels.weights import EQUAL, log_weight_ratio
+from vicinal.kernels.weights import EQUAL, log_weight_ratio, weigh_pairs
 
 CODE_BITS = 30
 """Bits of a key that hold the code of the score: 2^29 distinct scores are far beyond memory."""
@@ -120,9 +120,10 @@ class Changed(NamedTuple):
     if_above: NDArray[np.int64]  # key after, where it does not
     below: NDArray[np.float64]
     above: NDArray[np.float64]
-    distance: NDArray[np.float64]  # of the point
-    nearest: NDArray[np.float64]  # of the nearest neighbor before
-    weights: NDArray[np.float64]
+    first: NDArray[np.bool_]  # the point is the nearest neighbor
+    near: NDArray[np.float64]  # distance of the point or of the nearest neighbor before, whichever is less
+    far: NDArray[np.float64]  # the other of the two
+    weights: NDArray[np.float64]  # of the farther relative to the nearer
 
 
 @kernel
@@ -136,6 +137,7 @@ def room_for(n):
         np.empty(n, np.int64),
         np.empty(n),
         np.empty(n),
+        np.empty(n, np.bool_),
         np.empty(n),
         np.empty(n),
         np.empty(n),
@@ -165,18 +167,17 @@ def changed_rows(joined, distances, n, rule, changed):
         changed.below[c] = stays * joined.near_below[i] + shell * joined.shell_below[i]
         changed.above[c] = stays * joined.near_above[i] + shell * joined.shell_above[i]
         # Where nobody was near, the others that stand in weigh the same as the point.
-        changed.distance[c] = np.sqrt(distance)
-        changed.nearest[c] = changed.distance[c] if joined.alone[i] else joined.nearest[i]
+        own = np.sqrt(distance)
+        nearest = own if joined.alone[i] else joined.nearest[i]
+        changed.first[c] = own < nearest
+        changed.near[c] = min(own, nearest)
+        changed.far[c] = max(own, nearest)
         changed.codes[c] = joined.codes[i]
         changed.before[c] = joined.keys[i]
-    for c in range(count):
-        low, high = changed.distance[c], changed.nearest[c]
-        if low > high:
-            low, high = high, low
-        changed.weights[c] = 1.0 if rule.shape == EQUAL else np.exp(log_weight_ratio(rule, high, low))
+    weigh_pairs(rule, changed.far, changed.near, count, changed.weights)
     for c in range(count):
         # Weights are relative to the nearest neighbor: where that is the new point, all others shrink.
-        first = changed.distance[c] < changed.nearest[c]
+        first = changed.first[c]
         shrink = changed.weights[c] if first else 1.0
         weight = 1.0 if first else changed.weights[c]
         below, above = changed.below[c] * shrink, changed.above[c] * shrink

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from vicinal.kernels._jit import kernel
 
 EQUAL, EXPONENTIAL, FORMULA = 0, 1, 2
@@ -33,6 +35,17 @@ def log_weight_ratio(rule, distance, nearest):
     if rule.shape == EQUAL:
         return 0.0
     return rule.formula(distance / rule.bandwidth) - rule.formula(nearest / rule.bandwidth)
+
+
+@kernel
+def weigh_pairs(rule, far, near, count, out):
+    """Write w(far) / w(near) of each pair of distances; `out` may be one of the two arrays."""
+    if rule.shape == EXPONENTIAL:  # in a loop of its own: the shape is asked once, not for every pair
+        for c in range(count):
+            out[c] = np.exp(log_weight_ratio(rule, far[c], near[c]))
+    else:
+        for c in range(count):
+            out[c] = np.exp(log_weight_ratio(rule, far[c], near[c]))
 
 
 def no_formula(u):
