@@ -149,12 +149,34 @@ class RegressionScore(ABC):
     def _furthest(self, outputs: RegressionOutputs, thresholds: Floats, center: Floats, side: float) -> Floats:
         inside, outside = _to_order(center), _to_order(np.full_like(center, side))
         open_ended = self.score_values(outputs, np.full_like(center, side)) <= thresholds
-        for _ in range(64):
-            middle = inside // 2 + outside // 2 + (inside % 2 + outside % 2) // 2
-            accepted = self.score_values(outputs, _from_order(middle)) <= thresholds
-            inside, outside = np.where(accepted, middle, inside), np.where(accepted, outside, middle)
-        return np.where(open_ended, side, _from_order(inside))
 
+        def narrow(inside: Ints, outside: Ints, tried: Ints) -> tuple[Ints, Ints]:
+            accepted = self.score_values(outputs, _from_order(tried)) <= thresholds
+            return np.where(accepted, tried, inside), np.where(accepted, outside, tried)
+
+        # Most scores are nearly a line: try around where it meets the threshold first, and bisect what is left.
+        near = _to_order(self._meet_line(outputs, thresholds, center, side))
+        for step in AROUND:
+            low, high = np.minimum(inside, outside), np.maximum(inside, outside)
+            inside, outside = narrow(inside, outside, np.clip(near + step, low, high))
+        while True:
+            middle = inside // 2 + outside // 2 + (inside % 2 + outside % 2) // 2
+            if ((middle == inside) | (middle == outside)).all():
+                return np.where(open_ended, side, _from_order(inside))
+            inside, outside = narrow(inside, outside, middle)
+
+    def _meet_line(self, outputs: RegressionOutputs, thresholds: Floats, center: Floats, side: float) -> Floats:
+        """Return where the line through the score at the center and at a value beside it meets the threshold."""
+        beside = center + np.copysign(np.maximum(np.abs(center), 1.0), side)
+        lowest = self.score_values(outputs, center)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            slope = (self.score_values(outputs, beside) - lowest) / (beside - center)
+            met = center + (thresholds - lowest) / slope
+        return np.where(np.isfinite(met), met, center)
+
+
+AROUND = (-(2**10), 2**10, -4, 4)
+"""Where to look for the end of an interval first: this many floats away from the guess."""
 
 Score: TypeAlias = ClassificationScore | RegressionScore
 
