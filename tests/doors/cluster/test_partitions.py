@@ -19,7 +19,7 @@ from vicinal.distributed.partitions import (
     _ranges,
     answer_partition,
     cut_evenly,
-    finished,
+    find_finished,
     output_folder,
     plan_partitions,
 )
@@ -73,7 +73,7 @@ def test_partitions_together_are_the_local_file(job, wanted, tmp_path):
     assert len(partitions) > 4
     for partition in partitions[::-1]:
         answer_partition(predictor, Reading.of(rows_of(folder / "rows")), partition, tmp_path / "out", wanted, {})
-    assert finished(tmp_path / "out", partitions, {}) == set(range(len(partitions)))
+    assert find_finished(tmp_path / "out", partitions, {}) == set(range(len(partitions)))
     assert pq.read_table(tmp_path / "out").equals(pq.read_table(tmp_path / "local.parquet"))
 
 
@@ -155,9 +155,9 @@ def test_a_partition_that_is_not_whole_is_done_again(job, tmp_path):
         predictor, Reading.of(rows_of(folder / "rows")), replace(partitions[3], changed=1), tmp_path, Wanted(), {}
     )
     (tmp_path / "part-000099.parquet").write_bytes((tmp_path / partitions[0].name).read_bytes())
-    assert finished(tmp_path, partitions, {}) == {0}
+    assert find_finished(tmp_path, partitions, {}) == {0}
     assert [path.name for path in tmp_path.iterdir()] == [partitions[0].name]
-    assert finished(tmp_path, partitions, {"model": "another"}) == set()
+    assert find_finished(tmp_path, partitions, {"model": "another"}) == set()
 
 
 def test_a_file_that_shrank_is_not_a_finished_partition(job, tmp_path):
