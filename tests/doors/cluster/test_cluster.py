@@ -124,7 +124,8 @@ def test_a_dataset_survives_the_death_of_a_worker_and_a_node(small, tmp_path):
     predictor = saved_predictor(tmp_path / "model.vicinal", n=2_000)
     predict_file(predictor, rows, tmp_path / "local.parquet")
     with nodes(3) as (cluster, others):
-        dataset = ray.data.read_parquet(str(tmp_path / "rows"))
+        # The rows lie on the head: Ray's own readers of Parquet do not survive the death of their node.
+        dataset = ray.data.from_arrow([pq.read_table(path) for path in sorted((tmp_path / "rows").iterdir())])
         answers = distributed.predict(dataset, tmp_path / "model.vicinal")
         killed = []
 
