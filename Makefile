@@ -34,13 +34,13 @@ test-all: .venv/.dev reproduce-small
 # The paper's tables and figures: DATA is a folder with outputs/, regression/, cifar100/, cifar10/.
 DATA ?= data
 reproduce: .venv/.dev
-	$(BIN)/vicinal reproduce all --data $(DATA) --out experiments/results/reproduction --page docs/reproduction.md
+	$(BIN)/python -m experiments all --data $(DATA) --out experiments/results/reproduction --page docs/reproduction.md
 
 # Every step of it on small made data: the numbers mean nothing.
 reproduce-small: .venv/.dev
 	rm -rf build/small build/reproduce-small
-	$(BIN)/python experiments/make_small.py build/small
-	$(BIN)/vicinal reproduce all --small --data build/small --trained build/small/trained --out build/reproduce-small
+	$(BIN)/python -m experiments.make_small build/small
+	$(BIN)/python -m experiments all --small --data build/small --trained build/small/trained --out build/reproduce-small
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/core.py

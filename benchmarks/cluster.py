@@ -1,4 +1,4 @@
-"""A cluster next to one process, on the same rows: overhead, throughput against workers, shards, and a model of cost.
+"""A cluster next to one process, on the same rows: overhead, throughput, calibration, and a model of cost.
 
 Ray runs on this machine only, so what is measured is the cost of Ray and of our own way through it; the network between
 machines is not in it. Rounds alternate, so that a busy machine slows all alike. Writes to benchmarks/RESULTS.md.
@@ -144,39 +144,28 @@ def model(rate: float, fixed: float, cores: int, nodes: int, rows: float, partit
     return fixed + max(work, reading) + last / 2
 
 
-def sharded(folder: Path, n: int, rounds: int) -> list[str]:
-    """Measure calibration and prediction on shards next to one process."""
+def calibration(folder: Path, n: int, rounds: int) -> list[str]:
+    """Measure calibration on workers next to one process."""
     rows = write(folder / "calibration", n, 4)
     outputs, labels = rows_of(rows)
-    logits, near, _ = made(2_000, 99)
-    test = vc.ModelOutputs.from_logits(logits, near)
-    parts = {"localizer": vc.Exponential(K, 8.0), "score": vc.LAC()}
-    lines = ["", f"| {n:,} calibration rows | calibrate, s | 2,000 rows predicted, s | the same thresholds |"]
-    lines += ["|---|---|---|---|"]
+    logits, near, truth = made(CALIBRATION, 99)
+    reference = vc.ModelOutputs.from_logits(logits, near), truth
+    test = vc.ModelOutputs.from_logits(*made(2_000, 98)[:2])
+    near_parts = {"localizer": vc.Exponential(K, 8.0), "method": vc.SplitReference(rows=reference)}
+    lines = ["", f"| {n:,} ranked rows | calibrate, s | to one process | the same thresholds |", "|---|---|---|---|"]
     with connect(None):
-        for method in (vc.Exact(), vc.SplitReference(0.5)):
-            name = type(method).__name__
-            local = vc.calibrate(outputs, labels, 0.9, method=method, **parts)
-            expected = local.predict(test)
-            whole = [timed(vc.calibrate, outputs, labels, 0.9, method=method, **parts) for _ in range(rounds)]
-            asked = [timed(local.predict, test) for _ in range(rounds)]
-            lines += [f"| {name}, one process | {statistics.median(whole):.1f} | {statistics.median(asked):.2f} | |"]
-            for shards in (1, 2, 4):
-                times, predicted = [], []
-                for _ in range(rounds):
-                    shutil.rmtree(folder / "shards", ignore_errors=True)
-                    started = time.perf_counter()
-                    found = distributed.calibrate(
-                        folder / "calibration", folder / "shards", 0.9, method=method, shards=shards, **parts
-                    )
-                    times.append(time.perf_counter() - started)
-                    found.predict(test)
-                    predicted.append(timed(found.predict, test))
-                same = np.array_equal(found.predict(test).thresholds, expected.thresholds)
-                lines += [
-                    f"| {name}, {shards} shard{'s' if shards > 1 else ''} | {statistics.median(times):.1f} "
-                    f"| {statistics.median(predicted):.2f} | {'yes' if same else 'NO'} |"
-                ]
+        for parts in ({"method": vc.Split()}, near_parts):
+            name = type(parts["method"]).__name__
+            here, there = [], []
+            for _ in range(rounds):
+                here.append(timed(vc.calibrate, outputs, labels, 0.9, score=vc.LAC(), **parts))
+                there.append(timed(distributed.calibrate, folder / "calibration", 0.9, score=vc.LAC(), **parts))
+            local = vc.calibrate(outputs, labels, 0.9, score=vc.LAC(), **parts)
+            found = distributed.calibrate(folder / "calibration", 0.9, score=vc.LAC(), **parts)
+            same = np.array_equal(found.predict(test).thresholds, local.predict(test).thresholds)
+            one, other = statistics.median(here), statistics.median(there)
+            lines += [f"| {name}, one process, rows in memory | {one:.1f} | | |"]
+            lines += [f"| {name}, Ray, rows in files | {other:.1f} | {other / one:.2f} | {'yes' if same else 'NO'} |"]
     return lines
 
 
@@ -188,7 +177,7 @@ def rows_of(rows: Rows) -> tuple[vc.ModelOutputs, np.ndarray]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=600_000)
-    parser.add_argument("--calibration", type=int, default=10_000)
+    parser.add_argument("--calibration", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
@@ -205,7 +194,7 @@ def main() -> None:
             "| nodes | model, minutes |",
             "|---|---|",
             *(f"| {nodes:,} | {model(rate, fixed, CORES, nodes, 1e9, 2**18) / 60:.3g} |" for nodes in NODES),
-            *sharded(folder, given.calibration, given.rounds),
+            *calibration(folder, given.calibration, given.rounds),
         ]
     write_section("On a cluster", "see each line for", lines, "make bench-cluster")
 

@@ -1,7 +1,7 @@
 """The sheets of images that the experiments read, made of CIFAR's official binary files.
 
-    python experiments/cifar_sheets.py cifar-100-binary cifar100
-    python experiments/cifar_sheets.py cifar-10-batches-bin cifar10
+    python -m experiments.cifar_sheets cifar-100-binary cifar100
+    python -m experiments.cifar_sheets cifar-10-batches-bin cifar10
 
 A sheet is a lossless WebP of 1,000 images, 25 rows of 40 tiles, in the official order; labels.npz holds the labels.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vicinal.experiments.images import ACROSS, SHEET, SIDE, TILES
+from experiments.images import ACROSS, SHEET, SIDE, TILES
 
 PIXELS = 3 * SIDE * SIDE
 FILES = {

@@ -1,6 +1,6 @@
 """What the torchvision networks of the paper say of ImageNet's validation pictures.
 
-    python experiments/imagenet_outputs.py IMAGENET_VAL resnet18 resnet101
+    python -m experiments.imagenet_outputs IMAGENET_VAL resnet18 resnet101
 
 IMAGENET_VAL is the validation set as torchvision's ImageFolder reads it: a folder of pictures for each class. Needs
 torchvision, which downloads the weights. Writes experiments/outputs/imagenet_NETWORK.npz: logits and representations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from train_cifar import write
 
 import vicinal.torch
+from experiments.train_cifar import write
 
 LAYERS = {
     "resnet152": "avgpool", "resnet101": "avgpool", "resnet50": "avgpool", "resnet18": "avgpool",

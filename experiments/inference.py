@@ -1,6 +1,6 @@
 """How long the networks themselves take on this machine: the frame for the runtime table.
 
-    python experiments/inference.py
+    python -m experiments.inference
 
 Times a batch of 250 images on the CPU, two threads, fresh weights (a network takes as long untrained), the median of
 three, and writes seconds for 3,000 images to `--out`, inference.json.
@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 import torch
-from resnet import DEPTHS, ResNet
-from train_cifar import write
+
+from experiments.resnet import DEPTHS, ResNet
+from experiments.train_cifar import write
 
 BATCH, ROWS, THREADS = 250, 3000, 2
 NAMES = {"resnet18": "ResNet-18", "resnet50": "ResNet-50", "resnet101": "ResNet-101"}
@@ -47,7 +48,7 @@ def main() -> None:
         for dataset, classes in (("CIFAR-100", 100), ("CIFAR-10", 10))
     }
     about = {
-        "command": "python experiments/inference.py", "rows": ROWS, "batch": BATCH, "threads": THREADS, "device": "CPU",
+        "command": "python -m experiments.inference", "rows": ROWS, "batch": BATCH, "threads": THREADS, "device": "CPU",
         "torch": torch.__version__, "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
     }  # fmt: skip
     write(options.out / "inference.json", "json", {**about, "seconds": found})

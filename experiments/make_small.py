@@ -1,6 +1,6 @@
-"""Small data in the formats that `vicinal reproduce` reads: to try every step in minutes. Its numbers mean nothing.
+"""Small data in the formats that `python -m experiments` reads: to try every step in minutes. Its numbers mean nothing.
 
-    python experiments/make_small.py FOLDER
+    python -m experiments.make_small FOLDER
 
 Outputs are a few hundred of the bundled CIFAR-100 rows, their classes merged where a data set has fewer and padded
 where it has more; images are colored noise; the regression is made up.
@@ -16,9 +16,9 @@ import numpy as np
 from PIL import Image
 
 import vicinal as vc
+from experiments.images import ACROSS, SHEET, SIDE, TILES
+from experiments.specs import CLASSES, NETWORKS, PARTS, Plan
 from vicinal.datasets import load_cifar100_resnet18
-from vicinal.experiments.images import ACROSS, SHEET, SIDE, TILES
-from vicinal.experiments.specs import CLASSES, NETWORKS, PARTS, Plan
 
 ROWS = 700
 REGRESSIONS = ("concrete", "gas_turbine")
@@ -72,7 +72,7 @@ def measured(folder: Path) -> None:
     ways = ("APS, Split", "APS, Exact", "NeverEmpty(APS), Split", "NeverEmpty(APS), Exact")
     one = {"accuracy": 0.5, "silhouette": 0.1, "sets": dict.fromkeys(ways, numbers)}
     about = {
-        "command": "python experiments/make_small.py",
+        "command": "python -m experiments.make_small",
         "date": "2000-01-01",
         "torch": "none",
         "rows": 1,

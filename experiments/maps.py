@@ -1,7 +1,7 @@
 """What fewer dimensions cost and save: neighbors kept, size, coverage and seconds.
 
-    python experiments/maps.py DATA imagenet_tiny_resnet50 cifar100_resnet18
-    python experiments/maps.py --table
+    python -m experiments.maps DATA imagenet_tiny_resnet50 cifar100_resnet18
+    python -m experiments.maps --table
 
 DATA is a folder with NAME.npz: arrays `logits`, `representations`, `labels`. Writes experiments/results/maps.json.
 """

@@ -1,7 +1,7 @@
 """Train a ResNet on CIFAR-100 or CIFAR-10, and leave what it says of the test images: Algorithms 1 and 2, step 2.
 
-    python experiments/train_cifar.py IMAGES resnet50
-    python experiments/train_cifar.py IMAGES resnet101 --statistics 60
+    python -m experiments.train_cifar IMAGES resnet50
+    python -m experiments.train_cifar IMAGES resnet101 --statistics 60
 
 IMAGES is a folder, cifar100 or cifar10, with the sheets train-00.webp .. test-09.webp and labels.npz; its name begins
 the names below. The run writes to `--out`
@@ -28,13 +28,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from resnet import DEPTHS, ResNet
 from torch import Tensor, nn
 
 import vicinal as vc
+from experiments.epochs import epoch_statistics
+from experiments.images import cifar_images
+from experiments.resnet import DEPTHS, ResNet
 from vicinal._util.files import replacing
-from vicinal.experiments.epochs import epoch_statistics
-from vicinal.experiments.images import cifar_images
 
 HERE = Path(__file__).parent
 MEAN, DEVIATION = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
@@ -215,7 +215,7 @@ def main() -> None:
         {**content, "labels": labels.astype(np.uint8)},
     )
     about = {
-        "command": f"python experiments/train_cifar.py IMAGES {options.network} --seed {options.seed} --epochs "
+        "command": f"python -m experiments.train_cifar IMAGES {options.network} --seed {options.seed} --epochs "
         f"{options.epochs}" + ("" if options.rows is None else f" --rows {options.rows}"),
         "recipe": __doc__.split("\n\n")[-1].strip().replace("\n", " "), "epochs": options.epochs, "seed": options.seed,
         "accuracy": float(np.mean(logits.argmax(1) == labels)), "training_seconds": round(training.seconds, 1),

@@ -1,7 +1,7 @@
 """Train the paper's perceptron (15, 20 and 30 hidden nodes) on regression tables: Algorithms 1 and 2, step 2.
 
-    python experiments/train_regression.py TABLES
-    python experiments/train_regression.py TABLES --only Concrete --runs 2 --epochs 5 --out /tmp/trial
+    python -m experiments.train_regression TABLES
+    python -m experiments.train_regression TABLES --only Concrete --runs 2 --epochs 5 --out /tmp/trial
 
 TABLES is a folder with the tables. For each one there the run writes to `--out`
   regression_NAME.npz    predictions, representations and targets of the rows kept from training, a line per run: the
@@ -27,10 +27,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from train_cifar import write
 
 import vicinal as vc
-from vicinal.experiments.records import RECORDS, RunRecord, find_record, read_record
+from experiments.records import RECORDS, RunRecord, find_record, read_record
+from experiments.train_cifar import write
 
 HERE = Path(__file__).parent
 HIDDEN = (15, 20, 30)
@@ -147,7 +147,7 @@ def run(record: RunRecord, options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     write(options.out / f"regression_{slug}.npz", "npz", content)
     about = {
-        "command": f"python experiments/train_regression.py TABLES --only '{record.name}' --runs {options.runs} "
+        "command": f"python -m experiments.train_regression TABLES --only '{record.name}' --runs {options.runs} "
         f"--epochs {options.epochs} --seed {options.seed}",
         "recipe": __doc__.split("\n\n")[-1].strip().replace("\n", " "), **asked,
         "training_rows": len(cut[0][0]), "kept_rows": len(cut[0][1]),

@@ -1,10 +1,10 @@
 """What tuning gains on real outputs, part by part: coverage, size and evenness over ten splits.
 
-    python experiments/tuning.py DATA cifar100_resnet18 0.9
-    python experiments/tuning.py DATA imagenet_tiny_resnet50 0.9 --few
-    python experiments/tuning.py DATA cifar100_resnet18 0.9 --only "tuned, "
-    python experiments/tuning.py DATA imagenet_tiny_resnet50 0.9 --light
-    python experiments/tuning.py --table
+    python -m experiments.tuning DATA cifar100_resnet18 0.9
+    python -m experiments.tuning DATA imagenet_tiny_resnet50 0.9 --few
+    python -m experiments.tuning DATA cifar100_resnet18 0.9 --only "tuned, "
+    python -m experiments.tuning DATA imagenet_tiny_resnet50 0.9 --light
+    python -m experiments.tuning --table
 
 DATA is a folder with NAME.npz: arrays `logits`, `representations`, `labels`. Each run writes
 experiments/results/tuning-NAME.json; with `--only`, rows whose title begins so are made anew and the others stay;
@@ -59,7 +59,7 @@ class Split:
     def tuned(self, search: vc.Grid | vc.Bayesian, objective: vc.MeanSize | None = None) -> tuple[dict, str, float]:
         """Return the winner's settings, its name, and the seconds it took."""
         started = time.perf_counter()
-        best = vc.tune(*self.rows["tuning"], self.coverage, search=search, objective=objective, progress=False)
+        best = vc.tune(*self.rows["tuning"], self.coverage, strategy=search, objective=objective, progress=False)
         return best.settings, best.winner.name, time.perf_counter() - started
 
     def baselines(self, *, light: bool) -> dict[str, tuple[dict, str, float]]:

@@ -75,7 +75,7 @@ def test_a_distance_does_not_depend_on_the_number_of_threads():
 
     alone = found(1)
     assert len(alone) > 10_000_000
-    assert all(found(threads) == alone for threads in (2, 4))
+    assert found(4) == alone
 
 
 @pytest.mark.parametrize(("width", "dtype"), CASES)

@@ -15,20 +15,20 @@ from scipy.stats.mstats import mquantiles
 from sklearn.metrics import silhouette_score
 
 import vicinal as vc
+from experiments import released
+from experiments.choosing import ChoiceLists, Chooser, neighbor_share
+from experiments.classification import Cut, bandwidth_ways, every_way
+from experiments.clusters import silhouette
+from experiments.images import cifar_images
+from experiments.means import Mean, Results
+from experiments.pieces import FinishedPiece, Piece, finish
+from experiments.records import RECORDS, read_record
+from experiments.regression import every_interval
+from experiments.sources import Folders, read_arrays, read_outputs, read_runs
+from experiments.specs import NETWORKS, PARTS, Plan
+from experiments.studies import Lab
+from experiments.tables import TextTable
 from vicinal.datasets import load_cifar100_resnet18
-from vicinal.experiments import released
-from vicinal.experiments.choosing import ChoiceLists, Chooser, neighbor_share
-from vicinal.experiments.classification import Cut, bandwidth_ways, every_way
-from vicinal.experiments.clusters import silhouette
-from vicinal.experiments.images import cifar_images
-from vicinal.experiments.pieces import FinishedPiece, Piece, Store
-from vicinal.experiments.records import RECORDS, read_record
-from vicinal.experiments.regression import every_interval
-from vicinal.experiments.results import Mean, Results
-from vicinal.experiments.sources import Folders, read_arrays, read_outputs, read_runs
-from vicinal.experiments.specs import NETWORKS, PARTS, Plan
-from vicinal.experiments.studies import Lab
-from vicinal.experiments.tables import TextTable
 
 SMALL = ChoiceLists(bandwidths=(10, 100), penalties=(0.01, 0.1), shares=(0.1, 0.3))
 SHARES = {"calibration": 0.3, "scaling": 0.1, "tuning": 0.3, "test": 0.3}
@@ -295,19 +295,23 @@ def test_a_finished_piece_is_not_done_again(tmp_path):
     def piece(settings="a", mark="1"):
         return Piece("study", "row", 0, {"file": mark}, settings, lambda advance: calls.append(1) or {"x": (1, 2)})
 
-    store = Store(tmp_path)
-    first = store.finish(piece(), lambda word: None)
+    def again(**other):
+        return finish(piece(**other), tmp_path, lambda word: None)
+
+    first = again()
     assert first.result == {"x": [1, 2]}
-    assert store.finish(piece(), lambda word: None) == first
+    assert again() == first
     assert len(calls) == 1
-    store.finish(piece(settings="b"), lambda word: None)
-    store.finish(piece(settings="b", mark="2"), lambda word: None)
+    again(settings="b")
+    again(settings="b", mark="2")
     assert len(calls) == 3
-    path = tmp_path / "study" / "row-0.json"
+    assert again() == first  # what was finished with other settings stays
+    assert len(calls) == 3
+    path = tmp_path / "study" / piece().file
     whole = path.read_text()
     for text in (whole[:50], "5", "null", '"text"', "[]", whole.replace('"seconds"', '"other"')):
         path.write_text(text)  # not what was written: done again, not trusted
-        store.finish(piece(settings="b", mark="2"), lambda word: None)
+        again()
     assert len(calls) == 9
 
 

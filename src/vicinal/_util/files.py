@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from vicinal.errors import CannotWrite, VicinalError
 
+LOCK_SECONDS = 0.1
+"""How long a lock is waited for: its file may be on its way out."""
+
 
 @contextmanager
 def replacing(path: str | Path, apart: str = "") -> Iterator[BinaryIO]:
     """Open a file to be written in place of `path`, which changes only when all is written, and at once.
 
-    A crash at any moment leaves the old file; what it had written lies beside it as `.NAME.part`, and the next writer
-    takes that over. Two writers at a time are refused, unless they say different words `apart`: then the last counts.
+    A crash at any moment leaves the old file; what it had written lies beside it as `.NAME.part` until the next writer
+    removes it. Two writers at a time are refused, unless they say different words `apart`: then the last counts.
 
     Examples
     --------
@@ -33,21 +34,22 @@ def replacing(path: str | Path, apart: str = "") -> Iterator[BinaryIO]:
         target = writable(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{target.name}.{apart}.part" if apart else f".{target.name}.part")
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        refusal = f"cannot write {path}: another process is writing it."
-        with hold_lock(beside, lambda: os.open(beside, flags, 0o666), refusal) as handle:
-            os.ftruncate(handle, 0)
+        with hold_lock(beside.with_suffix(".lock"), f"cannot write {path}: another process is writing it."):
             try:
-                with os.fdopen(handle, "r+b", closefd=False) as file:
+                beside.unlink(missing_ok=True)
+                with beside.open("xb+") as file:  # made anew: a link that was put there is not followed
                     yield file
+                    file.flush()
+                    os.fsync(file.fileno())
                 if target.exists():
-                    os.fchmod(handle, target.stat().st_mode & 0o777)
-                os.fsync(handle)
+                    beside.chmod(target.stat().st_mode & 0o777)
                 beside.replace(target)
             except BaseException:
-                beside.unlink(missing_ok=True)
+                with suppress(OSError):
+                    beside.unlink(missing_ok=True)
                 raise
-        _sync_folder(target.parent)
+        with suppress(OSError):  # not every system opens folders
+            _sync_folder(target.parent)
 
 
 def writable(path: str | Path) -> Path:
@@ -74,33 +76,21 @@ def same_file(one: str | Path, other: str | Path) -> bool:
 
 
 @contextmanager
-def hold_lock(path: Path, opened: Callable[[], int], refusal: str) -> Iterator[int]:
-    """Open a file or a folder for this process alone; `refusal` is said where another process has it."""
-    while True:
-        handle = opened()
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CannotWrite(refusal) from None
-            if not _stands(path, handle):
-                continue
-            yield handle
-            return
-        finally:
-            os.close(handle)
+def hold_lock(path: Path, refusal: str) -> Iterator[None]:
+    """Hold a lock file for this process alone; `refusal` is said where another process holds it."""
+    from filelock import FileLock, Timeout
 
-
-def _stands(path: Path, handle: int) -> bool:
-    """Return whether a path still leads to what was opened: who had it before may have renamed or removed it."""
+    lock = FileLock(path, timeout=LOCK_SECONDS)
     try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return False
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
-        msg = f"cannot write {path}: something that is not a regular file stands there."
-        raise CannotWrite(msg)
-    return os.path.samestat(found, os.fstat(handle))
+        lock.acquire(poll_interval=LOCK_SECONDS / 4)
+    except Timeout:
+        raise CannotWrite(refusal) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # while it is held, or it might be another's by now
+            path.unlink(missing_ok=True)
+        lock.release()
 
 
 @contextmanager

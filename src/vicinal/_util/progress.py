@@ -1,81 +1,119 @@
-"""Progress bars; where tqdm is not installed there is none, and the work is the same."""
+"""Progress of long work: one bar, by tqdm, on a terminal or in a notebook."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
-
-def steps(starts: range, what: str | None) -> Iterable[int]:
-    """Return a range that shows a bar that says `what` is done; None shows none, nor does a single step.
-
-    Examples
-    --------
-    >>> list(steps(range(0, 10, 5), None))
-    [0, 5]
-    """
-    return starts if what is None or len(starts) <= 1 else _show(starts, len(starts), what, "block", terminal=False)
+QUIET = 1.0
+"""Seconds without a compilation after which its bar goes away."""
 
 
-def bar(items: Iterable[T], total: int | None, what: str, unit: str, *, shown: bool) -> Iterable[T]:
-    """Return items that show a bar on a terminal as they are taken.
+class Bar:
+    """A bar that is told how far the work has come; it shows nothing where tqdm is not there.
+
+    `shown` is True for a bar in any case, None for one where someone looks: on a terminal or in a notebook.
 
     Examples
     --------
-    >>> list(bar("ab", 2, "read", "letter", shown=False))
-    ['a', 'b']
-    """
-    return _show(items, total, what, unit, terminal=True) if shown else items
-
-
-class Counter(Protocol):
-    """A bar that is told how far the work has come."""
-
-    def update(self, n: int) -> object:
-        """Say that n more are done."""
-
-    def __enter__(self) -> object: ...
-
-    def __exit__(self, *error: object) -> object: ...
-
-
-class Silent:
-    """A bar that shows nothing.
-
-    Examples
-    --------
-    >>> with Silent() as bar:
-    ...     bar.update(3)
+    >>> with Bar("predict", 10, shown=False) as bar:
+    ...     bar.reach(5)
+    ...     bar.done
+    5
     """
 
-    def update(self, n: int) -> None:
-        """Show nothing."""
+    def __init__(
+        self, what: str, total: int | None = None, unit: str = "row", *, shown: bool | None = True, **options: Any
+    ) -> None:
+        self.done = 0
+        self._bar = None if shown is False else _make_bar(what, total, unit, shown=shown, **options)
 
-    def __enter__(self) -> Silent:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        return
+        self.close()
+
+    def advance(self, count: int = 1) -> None:
+        """Say that so many more are done."""
+        self.done += count
+        if self._bar is not None:
+            self._bar.update(count)
+
+    def reach(self, done: int) -> None:
+        """Say how many are done by now."""
+        self.advance(done - self.done)
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """Go on to other work, from its beginning."""
+        self.done = 0
+        if self._bar is not None:
+            self._bar.reset(total)
+            self._bar.total = total
+            self._bar.set_description(what)
+
+    def close(self) -> None:
+        """Take the bar away, or leave it as it is."""
+        if self._bar is not None:
+            self._bar.close()
 
 
-def counter(total: int, what: str | None, unit: str) -> Counter:
-    """Return a bar that says `what` is done, to be updated; None shows none."""
-    if what is None:
-        return Silent()
+def track(
+    items: Iterable[T], what: str | None, total: int | None = None, unit: str = "block", *, shown: bool | None = True
+) -> Iterator[T]:
+    """Yield items and show a bar as they are taken; `what` is None for no bar, and a single item shows none.
+
+    Examples
+    --------
+    >>> list(track(range(0, 10, 5), None))
+    [0, 5]
+    """
+    with Bar(what or "", total, unit, shown=False if what is None or total == 1 else shown) as bar:
+        for item in items:
+            yield item
+            bar.advance()
+
+
+def _make_bar(what: str, total: int | None, unit: str, *, shown: bool | None, **options: Any) -> Any:
     try:
-        from tqdm import tqdm
+        from tqdm.auto import tqdm
     except ModuleNotFoundError:
-        return Silent()
-    found: Counter = tqdm(total=total, desc=what, unit=unit)
-    return found
+        return None
+    notebook = any(one.__module__ == "tqdm.notebook" for one in tqdm.__mro__)
+    return tqdm(desc=what, total=total, unit=unit, disable=False if shown or notebook else None, **options)
 
 
-def _show(items: Iterable[T], total: int | None, what: str, unit: str, *, terminal: bool) -> Iterable[T]:
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        return items
-    found: Iterator[T] = tqdm(items, total=total, desc=what, unit=unit, disable=None if terminal else False)
-    return found
+class CompilationBar:
+    """Shows that kernels are being compiled, which happens once: it comes after a second and goes when all is done."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bar: Bar | None = None
+        self._timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """Say that a kernel is being compiled."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._bar is None:
+                form = "{desc}: {n_fmt} done [{elapsed}]"
+                self._bar = Bar("compiling, once", shown=None, leave=False, delay=QUIET, bar_format=form)
+
+    def end(self) -> None:
+        """Say that a kernel was compiled; another may follow."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.advance()
+            self._timer = threading.Timer(QUIET, self._leave)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _leave(self) -> None:
+        with self._lock:
+            if self._bar is not None:
+                self._bar.close()
+            self._bar = None

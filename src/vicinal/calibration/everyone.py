@@ -25,19 +25,16 @@ def everyones_ranks(n: int, own: Ints, first_tied: Ints, own_weight: float) -> t
 
 def everyones_sums(codes: Ints, rows: Ints) -> Joined:
     """Return what is kept of rows in score order, all of whose others are neighbors at no distance."""
-    return sums_from_counts(codes[rows], np.searchsorted(codes, codes[rows], side="left"), len(codes))
-
-
-def sums_from_counts(codes: Ints, below: Ints, n: int) -> Joined:
-    """Return what is kept of rows, of whose n - 1 others so many score below."""
-    lower, nothing = below.astype(np.float64), np.zeros(len(codes))
-    return Joined.empty(codes)._replace(
-        reach2=np.full(len(codes), np.inf),
+    n, own = len(codes), codes[rows]
+    lower = np.searchsorted(codes, own, side="left").astype(np.float64)
+    nothing = np.zeros(len(own))
+    return Joined.empty(own)._replace(
+        reach2=np.full(len(own), np.inf),
         nearest=nothing if n > 1 else nothing + np.inf,
-        near_count=np.full(len(codes), n - 1),
+        near_count=np.full(len(own), n - 1),
         near_below=lower,
         near_above=n - 1 - lower,
         shell_below=nothing,
         shell_above=nothing.copy(),
-        alone=np.full(len(codes), n == 1),
+        alone=np.full(len(own), n == 1),
     )

@@ -18,7 +18,7 @@ from vicinal.calibration.method import Method, Task, require_localizer
 from vicinal.calibration.plug_in import PlugInCalibration, rank_among_others, restore_pairs
 from vicinal.calibration.rows import ReferenceRows
 from vicinal.errors import TooFewRows
-from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
+from vicinal.neighbors import Localizer, NeighborSearch
 
 PROMISE = Nothing(
     "LeaveOneOut",
@@ -45,7 +45,7 @@ class LeaveOneOut(Method):
         if len(task.rows) < 2:  # noqa: PLR2004
             msg = f"LeaveOneOut needs at least 2 calibration rows, so that each has a neighbor; got {len(task.rows)}."
             raise TooFewRows(msg, rows=len(task.rows), needed=2)
-        near = _bound(task.near, len(task.rows))
+        near = task.near.bind(len(task.rows) - 1)
         reference, ranks, empty = rank_among_others(task, near)
         pairs = sort_pairs(ranks, reference.scores)
         return PlugInCalibration(reference, near, task.search, *pairs, reference.scores, PROMISE, int(empty.sum()))
@@ -54,9 +54,5 @@ class LeaveOneOut(Method):
         """Return the calibration from its reference rows and pairs."""
         reference = ReferenceRows.restore(kept)
         ranks, values, empty = restore_pairs(kept, reference.rows.n)
-        near = _bound(require_localizer(localizer), reference.rows.n)
+        near = require_localizer(localizer).bind(reference.rows.n - 1)
         return PlugInCalibration(reference, near, search, ranks, values, reference.scores, PROMISE, empty)
-
-
-def _bound(localizer: Localizer, n: int) -> BoundLocalizer:
-    return localizer.bind(n - 1)

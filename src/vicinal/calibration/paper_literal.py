@@ -25,7 +25,7 @@ from vicinal.calibration.method import Method, Task, require_localizer
 from vicinal.calibration.plug_in import PlugInCalibration, rank_among_others, restore_pairs
 from vicinal.calibration.rows import ReferenceRows
 from vicinal.errors import CorruptArtifact, Incompatible
-from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
+from vicinal.neighbors import Localizer, NeighborSearch
 
 
 @register
@@ -44,7 +44,7 @@ class PaperLiteral(Method):
 
     def calibrate(self, task: Task) -> PlugInCalibration:
         """Rank every row among itself and its neighbors."""
-        near = _bound(task.near, len(task.rows))
+        near = task.near.bind(len(task.rows), own_weight=1.0)
         reference, ranks, _ = rank_among_others(task, near)
         # Ties in rank are not broken: a score of +inf beside every rank lets none of them count as below.
         pairs = sort_pairs(ranks, np.full(len(ranks), np.inf))
@@ -63,12 +63,8 @@ class PaperLiteral(Method):
         if not np.all(values == np.inf):
             msg = "PaperLiteral breaks no ties: the score beside every rank must be infinite."
             raise CorruptArtifact(msg)
-        near = _bound(require_localizer(localizer), reference.rows.n)
+        near = require_localizer(localizer).bind(reference.rows.n, own_weight=1.0)
         return PlugInCalibration(reference, near, search, ranks, values, reference.scores, PaperPromise(), empty)
-
-
-def _bound(localizer: Localizer, n: int) -> BoundLocalizer:
-    return localizer.bind(n, own_weight=1.0)
 
 
 @dataclass(frozen=True)

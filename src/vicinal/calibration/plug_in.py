@@ -84,21 +84,23 @@ class PlugInCalibration(ReferencedCalibration):
 
     def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
-        nobody = np.full(len(representations), -1)
-        return self._thresholds(representations, nobody, coverages, progress)
+        places = np.array([self.promise.order(coverage, self.n_ranked) for coverage in coverages]) - 1
+        return self.thresholds_at(representations, places, progress=progress)
+
+    def thresholds_at(self, representations: Readable, places: Ints, *, progress: str | None) -> Floats:
+        """Return the thresholds of each row where the pairs at some places are the levels, (n, places)."""
+        return self._thresholds(representations, np.full(len(representations), -1), places, progress)
 
     def landscape(self, coverage: Coverage) -> Landscape | None:
         """Return the reference rows with the threshold of each, as if it were not one itself."""
         rows = self.reference.rows
         if not rows.width:
             return None
-        thresholds = self._thresholds(rows.rows[: rows.n], np.arange(rows.n), [coverage], None)[:, 0]
+        place = np.array([self.promise.order(coverage, self.n_ranked) - 1])
+        thresholds = self._thresholds(rows.rows[: rows.n], np.arange(rows.n), place, None)[:, 0]
         return Landscape(rows.rows[: rows.n], thresholds, self.reference.targets)
 
-    def _thresholds(
-        self, representations: Readable, own: Ints, coverages: Sequence[Coverage], progress: str | None
-    ) -> Floats:
-        places = np.array([self.promise.order(coverage, self.n_ranked) for coverage in coverages]) - 1
+    def _thresholds(self, representations: Readable, own: Ints, places: Ints, progress: str | None) -> Floats:
         levels = self.ranks[places], self.values[places]
         n = len(representations)
         if not self.width and (own < 0).all():  # everyone counts alike: all rows have the same threshold

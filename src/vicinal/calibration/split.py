@@ -88,9 +88,13 @@ class SplitCalibration(Calibration):
 
     def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
         """Return the same threshold for every row, (n, coverages)."""
+        places = np.array([PROMISE.order(coverage, self.n_ranked) for coverage in coverages]) - 1
+        return self.thresholds_at(representations, places, progress=progress)
+
+    def thresholds_at(self, representations: Readable, places: Ints, *, progress: str | None) -> Floats:
+        """Return the thresholds of each row where the scores at some places are the levels, (n, places)."""
         del progress
-        levels = np.array([self.global_threshold(coverage) for coverage in coverages])
-        return np.tile(levels, (len(representations), 1))
+        return np.tile(self.scores[places], (len(representations), 1))
 
     def p_values(self, representations: Readable, scores: Floats) -> Floats:
         """Return (#{V_i >= v} + 1) / (n + 1) for each candidate score."""
@@ -129,6 +133,11 @@ class SplitCalibration(Calibration):
     def empty_neighborhoods(self) -> int:
         """There is no neighborhood to be empty."""
         return 0
+
+    @property
+    def promise(self) -> FiniteSample:
+        """What is promised, and which score is the level."""
+        return PROMISE
 
     def to_arrays(self) -> StoredArrays:
         """Return the scores, and whose they are."""

@@ -64,14 +64,14 @@ class SplitReference(Method):
     def __post_init__(self) -> None:
         proper_share("fraction", self.fraction)
         seed_number("seed", self.seed)
-        if self.rows is None or isinstance(self.rows, RowsOfTheirOwn) or self._pair() is not None:
+        if self.rows is None or isinstance(self.rows, RowsOfTheirOwn) or self.rows_apart() is not None:
             return
         numbers = np.asarray(self.rows) if isinstance(self.rows, (list, np.ndarray)) else np.empty(0)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(np.unique(numbers)) != len(numbers):
             msg = f"rows must be a pair (outputs, targets), or distinct row numbers; got {type(self.rows).__name__}."
             raise Incompatible(msg)
 
-    def _pair(self) -> tuple[ModelOutputs, ArrayLike] | None:
+    def rows_apart(self) -> tuple[ModelOutputs, ArrayLike] | None:
         """Return the rows where they are a pair (outputs, targets)."""
         rows = self.rows
         if isinstance(rows, tuple) and len(rows) == 2 and isinstance(rows[0], ModelOutputs):  # noqa: PLR2004
@@ -80,7 +80,7 @@ class SplitReference(Method):
 
     def check_rows_may_be_set_aside(self) -> None:
         """Refuse where `rows` are numbers of calibration rows."""
-        if self.rows is not None and self._pair() is None:
+        if self.rows is not None and self.rows_apart() is None:
             msg = "SplitReference(rows=[...]) needs a localizer: to choose one, rows would be set aside and renumbered."
             raise Incompatible(msg)
 
@@ -115,19 +115,19 @@ class SplitReference(Method):
 
     def neighbor_ids(self, outputs: ModelOutputs) -> RowIds | None:
         """Return the ids of the reference rows where they were given apart."""
-        pair = self._pair()
+        pair = self.rows_apart()
         return outputs.row_ids if pair is None else pair[0].row_ids
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what makes the method again: rows that were given apart are stored with the calibration."""
-        rows: Any = self.rows if self._pair() is None else RowsOfTheirOwn()
+        rows: Any = self.rows if self.rows_apart() is None else RowsOfTheirOwn()
         if isinstance(rows, (list, tuple)):
             rows = np.array(rows, dtype=np.int64)
         return {"fraction": self.fraction, "rows": rows, "seed": self.seed}
 
     def _divide(self, task: Task) -> tuple[ScoredRows, ScoredRows]:
         """Return ranked rows and reference rows."""
-        pair, n = self._pair(), len(task.rows)
+        pair, n = self.rows_apart(), len(task.rows)
         if pair is not None and task.scorer is not None:
             return task.rows, task.scorer(*pair)
         chosen = self.reference_places(n)
@@ -135,7 +135,7 @@ class SplitReference(Method):
 
     def reference_places(self, n: int) -> Ints:
         """Return which of n calibration rows are the reference rows, ascending; refuse where others were given."""
-        if self._pair() is not None:
+        if self.rows_apart() is not None:
             msg = "the reference rows were given apart, so they are none of the calibration rows."
             raise Incompatible(msg)
         if isinstance(self.rows, RowsOfTheirOwn):
@@ -162,6 +162,11 @@ def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PlugIn
     reference = ReferenceRows.of(given)
     ranks, empty = _rank_apart(reference, ranked, near, task)
     return _plug_in(reference, near, task, ranks, ranked.scores, Ages(ranked.numbers, empty))
+
+
+def rank_with(known: PlugInCalibration, rows: ScoredRows) -> tuple[Ints, Bools]:
+    """Return the rank of each row among the reference rows of a calibration, and whose ball was empty."""
+    return _rank_apart(known.reference, rows, known.near, Task(rows, search=known.search))
 
 
 def _rank_apart(reference: ReferenceRows, ranked: ScoredRows, near: BoundLocalizer, task: Task) -> tuple[Ints, Bools]:

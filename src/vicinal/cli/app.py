@@ -17,11 +17,11 @@ with needs("typer", "cli"):
 from vicinal.cli.calibrate import calibrate
 from vicinal.cli.demo import demo
 from vicinal.cli.evaluate import evaluate
+from vicinal.cli.feedback import feedback
 from vicinal.cli.inspect import inspect
 from vicinal.cli.parts import import_parts
 from vicinal.cli.predict import predict
 from vicinal.cli.report import report
-from vicinal.cli.reproduce import reproduce
 from vicinal.cli.roll import roll
 from vicinal.cli.serve import serve
 from vicinal.cli.tune import tune
@@ -38,8 +38,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (tune, calibrate, predict, evaluate, report, serve, roll, inspect, demo, reproduce):
+for command in (tune, calibrate, predict, evaluate, report, serve, roll, inspect, demo):
     app.command()(command)
+app.add_typer(feedback, name="feedback")
 
 
 def run() -> int:

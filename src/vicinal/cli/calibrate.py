@@ -12,8 +12,7 @@ from vicinal._util.hashing import overlap
 from vicinal.calibration import Method
 from vicinal.cli.inputs import AsJson, Memory, Names, Renamed, Sources, check_out, note_probabilities, open_rows
 from vicinal.cli.parts import parse_part
-from vicinal.cli.printing import echo_json
-from vicinal.cli.progress import on_terminal
+from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.errors import Incompatible, InvalidArgument, MissingFile
 from vicinal.neighbors import ExactNeighborSearch, Localizer, NeighborSearch
 from vicinal.persistence.artifact import ArtifactInfo, format_size

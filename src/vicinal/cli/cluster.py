@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -54,18 +56,19 @@ class Cluster:
         from vicinal.distributed import predict_partitions
 
         said: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        return predict_partitions(
-            model,
-            rows,
-            out,
-            coverage=coverage,
-            p_values=wanted.p_values,
-            neighbors=wanted.neighbors,
-            memory=memory,
-            advance=advance,
-            imports=tuple(IMPORTED),
-            **{name: value for name, value in said.items() if value is not None},
-        )
+        with redirect_stdout(sys.stderr):  # Ray prints warnings of its own there; ours is the answer alone
+            return predict_partitions(
+                model,
+                rows,
+                out,
+                coverage=coverage,
+                p_values=wanted.p_values,
+                neighbors=wanted.neighbors,
+                memory=memory,
+                advance=advance,
+                imports=tuple(IMPORTED),
+                **{name: value for name, value in said.items() if value is not None},
+            )
 
 
 def check_folder(out: str, model: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from vicinal._util.extras import needs
+from vicinal._util.progress import Bar
 from vicinal.cli.printing import echo_json
-from vicinal.cli.progress import steps_bar
 from vicinal.errors import InvalidArgument
 from vicinal.reporting import plots, report
 from vicinal.reporting.demo import EVEN, DemoResult, run_demo
@@ -36,14 +36,14 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidArgument("--out", str(out), f"a folder that can be made ({error.strerror})") from error
-    with steps_bar() as bar:
-        task = bar.add_task("demo", total=None)
+    with Bar("demo", unit="step", shown=None, leave=False) as bar:
 
         def advance(name: str, done: int, total: int) -> None:
-            bar.update(task, description=name, completed=done, total=total)
+            bar.begin(name, total)
+            bar.reach(done)
 
         result = run_demo(coverage, seed, splits, advance)
-        bar.update(task, description="report", total=None)
+        bar.begin("report")
         page, pictures = _write(result, out)
         model = result.tuned[EVEN].predictor.save(out / "model.vicinal").path
     if as_json:

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 from vicinal._util.extras import needs
+from vicinal._util.progress import Bar
 from vicinal.cli.inputs import AsJson, Renamed, Sources, open_rows
 from vicinal.cli.predict import Model, OtherCoverage
-from vicinal.cli.printing import echo_json
-from vicinal.cli.progress import on_terminal, rows_bar
+from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.persistence.load import load
 from vicinal.tables.batch.evaluate import evaluate_file
 
@@ -33,8 +33,8 @@ def evaluate(
     predictor = load(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = open_rows(rows, rename, None, truth=True)
-    with rows_bar("evaluate", given.table.n_rows) as advance:
-        found = evaluate_file(chosen, given, slab=slab, advance=advance)
+    with Bar("evaluate", given.table.n_rows, shown=None, leave=False) as bar:
+        found = evaluate_file(chosen, given, slab=slab, advance=bar.reach)
     if as_json:
         echo_json(asdict(found))
     else:

@@ -21,8 +21,8 @@ Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="ROWS...",
-        help="One .npz, .parquet, .arrow or .jsonl file, a folder of .parquet files, - for JSON lines on standard "
-        "input, or for each array NAME.npy or NAME=FILE.npy. "
+        help="One .npz, .parquet, .arrow, .csv or .jsonl file, a folder of .parquet files, - for JSON lines on "
+        "standard input, or for each array NAME.npy or NAME=FILE.npy. "
         "Columns: logits | probabilities | predictions | lower, upper; representations; labels | targets; row_ids.",
         show_default=False,
     ),
@@ -45,7 +45,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines."
 
 
 def open_rows(
-    sources: Sequence[str], renamed: Sequence[str] | None, names: Path | None, *, truth: bool = False
+    sources: Sequence[str],
+    renamed: Sequence[str] | None,
+    names: Path | None,
+    *,
+    truth: bool = False,
+    keep: str | None = None,
 ) -> Rows:
     """Open the rows that a command was given."""
     pairs = [pair.partition("=") for pair in renamed or ()]
@@ -55,7 +60,11 @@ def open_rows(
         raise InvalidFile(msg)
     called = {name: column for name, _, column in pairs}
     return recognize_columns(
-        open_table(sources), truth=truth, names=called, class_names=None if names is None else read_names(names)
+        open_table(sources),
+        truth=truth,
+        names=called,
+        class_names=None if names is None else read_names(names),
+        keep=[name.strip() for name in (keep or "").split(",") if name.strip()],
     )
 
 

@@ -10,34 +10,32 @@ from pathlib import Path
 from typing import Annotated
 
 from vicinal._util.extras import needs
+from vicinal._util.progress import Bar
 from vicinal._util.work import within
 from vicinal.cli.cluster import Cluster, WorkPlace, check_folder
 from vicinal.cli.codes import Interrupted
 from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, open_rows
-from vicinal.cli.printing import echo_json
-from vicinal.cli.progress import on_terminal, rows_bar
+from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.persistence.load import open_predictor
 from vicinal.tables.batch import Wanted, predict_file
 from vicinal.tables.batch.job import Done
+from vicinal.tables.rows import Rows
 
 with needs("typer", "cli"):
     import typer
 
 Model = Annotated[Path, typer.Argument(help="What `vicinal calibrate` saved.", show_default=False)]
-ModelOrShards = Annotated[
-    Path,
-    typer.Argument(help="What `vicinal calibrate` saved; on a cluster, also a folder of shards.", show_default=False),
-]
 OtherCoverage = Annotated[
     float | None, typer.Option("--coverage", help="Another coverage than calibrated for.", show_default=False)
 ]
 
 
 def predict(
-    model: ModelOrShards,
+    model: Model,
     rows: Sources,
     out: Annotated[
-        str, typer.Option("--out", "-o", help="A .parquet, .npz or .jsonl file, - for JSON lines, or a folder.")
+        str,
+        typer.Option("--out", "-o", help="A .parquet, .arrow, .csv, .npz or .jsonl file, or - for JSON lines."),
     ] = "-",
     coverage: OtherCoverage = None,
     p_values: Annotated[bool, typer.Option("--p-values", help="The p-value of every label too.")] = False,  # noqa: FBT002
@@ -45,6 +43,10 @@ def predict(
     resume: Annotated[bool, typer.Option("--resume", help="Go on after an interrupted run of the same.")] = False,  # noqa: FBT002
     memory: Memory = None,
     rename: Renamed = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Columns of the input to carry through, such as id,hospital.", show_default=False),
+    ] = None,
     engine: Annotated[
         WorkPlace, typer.Option(help="Where the work is done: here, or on a Ray cluster.")
     ] = WorkPlace.LOCAL,
@@ -81,10 +83,10 @@ def predict(
     asked = Wanted(p_values, neighbors)
     if engine is WorkPlace.RAY:
         check_folder(out, model)
-        given = open_rows(rows, rename, None)
+        given = open_rows(rows, rename, None, keep=keep)
         started = time.perf_counter()
-        with rows_bar("predict", given.table.n_rows) as advance, _interruptible(out, "the same command goes on."):
-            done = cluster.predict(model, given, out, coverage=coverage, wanted=asked, memory=memory, advance=advance)
+        with show_rows(given) as bar, _interruptible(out, "the same command goes on."):
+            done = cluster.predict(model, given, out, coverage=coverage, wanted=asked, memory=memory, advance=bar.reach)
         _tell(done, time.perf_counter() - started, as_json=as_json)
         return
     cluster.check_unused()
@@ -92,10 +94,10 @@ def predict(
         check_out(out, model, *rows)
     info, predictor = open_predictor(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
-    given = open_rows(rows, rename, None)
+    given = open_rows(rows, rename, None, keep=keep)
     started = time.perf_counter()
     resumable = _interruptible(f"{out}.parts", "the same command with --resume goes on.")
-    with within(memory), rows_bar("predict", given.table.n_rows) as advance, resumable:
+    with within(memory), show_rows(given) as bar, resumable:
         done = predict_file(
             chosen,
             given,
@@ -103,9 +105,14 @@ def predict(
             wanted=asked,
             resume=resume,
             model=info.checksum,
-            advance=advance,
+            advance=bar.reach,
         )
     _tell(done, time.perf_counter() - started, as_json=as_json)
+
+
+def show_rows(rows: Rows) -> Bar:
+    """Return a bar of the rows that are predicted."""
+    return Bar("predict", rows.table.n_rows, shown=None, leave=False)
 
 
 def _tell(done: Done, seconds: float, *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 from vicinal._util.extras import needs
@@ -24,3 +25,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
     return json_number(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def on_terminal() -> bool:
+    """Return whether anyone looks at standard error, where bars are shown."""
+    return sys.stderr.isatty()

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from vicinal._util.extras import needs
 from vicinal._util.hashing import row_marks
+from vicinal._util.progress import Bar
 from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, open_rows
 from vicinal.cli.predict import Model, OtherCoverage
-from vicinal.cli.printing import echo_json
-from vicinal.cli.progress import on_terminal, steps_bar
+from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.errors import InvalidFile
 from vicinal.persistence.load import load
 from vicinal.reporting import PCA, TSNE
@@ -54,8 +54,7 @@ def report(
     outputs, targets = given.whole()
     values = known_targets(outputs, targets, predictor)
     check_unseen(predictor, row_marks(outputs), given.table.name)
-    with steps_bar() as bar:
-        bar.add_task("report", total=None)
+    with Bar("report", unit="step", shown=None, leave=False):
         page = reported(
             chosen,
             outputs,

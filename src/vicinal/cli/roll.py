@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from vicinal._util.extras import needs
 from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, open_rows
 from vicinal.cli.predict import Model
-from vicinal.cli.printing import echo_json
-from vicinal.cli.progress import on_terminal
+from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.persistence.artifact import format_size
 from vicinal.persistence.load import open_predictor
 from vicinal.predictor.roll import roll as rolled

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from vicinal._util.extras import needs
 from vicinal.cli.predict import Model, OtherCoverage
-from vicinal.cli.progress import on_terminal
+from vicinal.cli.printing import on_terminal
 from vicinal.persistence.load import open_predictor
 
 with needs("typer", "cli"):

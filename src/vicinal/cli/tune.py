@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from vicinal._util.extras import needs
 from vicinal._util.hashing import fingerprint
 from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, open_rows
-from vicinal.cli.printing import echo_json
-from vicinal.cli.progress import on_terminal
+from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.errors import Incompatible
 from vicinal.persistence.artifact import format_size
 from vicinal.persistence.load import save_tuning

@@ -1,61 +1,90 @@
-"""Calibration past one machine: rows are divided over shards, each ranks its own by asking all, and stays on disk."""
+"""Calibration on any number of rows: workers score and rank them, and the level is an order statistic of their pairs.
+
+A few rows are calibrated on here first. That predictor holds all that a worker needs (the parts, and the reference rows
+of `SplitReference`), and its pairs are then replaced by those of all rows.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vicinal._util.arrays import Ints, positive, whole_number
+from vicinal._util.arrays import Floats, Ints, positive, whole_number
 from vicinal._util.extras import needs
-from vicinal._util.files import hold_lock, writable, writing
-from vicinal._util.progress import counter
-from vicinal._util.stored import StoredArrays
+from vicinal._util.hashing import id_words, overlap, row_marks
 from vicinal._version import __version__
-from vicinal.calibration import Exact, Method
-from vicinal.calibration.levels import Coverage, exact_coverage, format_coverage
-from vicinal.distributed.asking import SCORES, count_ties, tied_scores
+from vicinal.calibration import Calibration, Method, Split, SplitReference
+from vicinal.calibration.levels import Coverage, exact_coverage, order, sort_pairs
+from vicinal.calibration.levels_only import LevelsOnly
+from vicinal.calibration.plug_in import PlugInCalibration
+from vicinal.calibration.rows import check_targets
+from vicinal.calibration.split import SplitCalibration
+from vicinal.calibration.split_reference import rank_with
 from vicinal.distributed.cluster import cluster_cpus
-from vicinal.distributed.partitions import Reading, cut_evenly
-from vicinal.distributed.planning import ROWS, CalibrationPlan, calibration_rows, planned_on
-from vicinal.distributed.pool import PATIENCE
-from vicinal.distributed.ranking import Spread, spread
-from vicinal.distributed.serving import Actors, Build, ShardFacts, start_actors
-from vicinal.distributed.sharded import Facts, ShardedCalibration
-from vicinal.distributed.stored import SHARD, read_head, shard_path
-from vicinal.errors import CannotWrite, CorruptArtifact, Incompatible, InvalidFile, InvalidValue, WorkersLost
+from vicinal.distributed.datasets import BATCH_ROWS, BatchTable, read_dataset
+from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
+from vicinal.distributed.pool import told_error
+from vicinal.distributed.shipping import Shipped, ship
+from vicinal.distributed.ties import count_ties
+from vicinal.errors import Incompatible, InvalidValue, TooFewRows
+from vicinal.neighbors import NeighborSearch
 from vicinal.neighbors.localizers import Localizer
-from vicinal.persistence.artifact import HEAD, SHARDED, Document
-from vicinal.persistence.artifact import save as save_document
-from vicinal.persistence.load import assemble_from
-from vicinal.persistence.parts import Writer
-from vicinal.predictor.calibrate import (
-    ChosenParts,
-    assemble,
-)
+from vicinal.predictor.calibrate import ChosenParts, check_parts_apart, score_with
+from vicinal.predictor.calibrate import calibrate as calibrate_here
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.probability_models import ProbabilityModel
 from vicinal.representations import RepresentationMap
 from vicinal.scores import Score
-from vicinal.tables.parquet import ParquetTable
-from vicinal.tables.partitions import PartitionedTable
-from vicinal.tables.rows import Rows
+from vicinal.tables.rows import recognize_columns
 
 with needs("ray", "ray"):
     import ray.data
+    from ray.exceptions import RayTaskError
+
+MOST_PAIRS = 10**7
+"""Pairs that a predictor keeps; of more ranked rows it keeps only the levels that were asked for."""
+
+SAMPLE = 64
+"""Rows that are calibrated on here, to see whether everything fits."""
+
+
+class RankingBatches:
+    """What an actor does with each batch: the pair (rank, score) of each row, and a mark to know the row again."""
+
+    def __init__(
+        self, model: Shipped, names: Mapping[str, str], class_names: Sequence[str] | None, cpus: float, version: str
+    ) -> None:
+        check_version(version)
+        one_thread_for_each_cpu(cpus)
+        self.predictor, self.names, self.class_names = model.open_here(), names, class_names
+
+    def __call__(self, batch: Any) -> dict[str, np.ndarray]:
+        """Return the pairs of a batch."""
+        rows = recognize_columns(BatchTable.of(batch), truth=True, names=self.names, class_names=self.class_names)
+        outputs, targets = rows.whole()
+        predictor = self.predictor
+        if isinstance(predictor, SetPredictor):
+            outputs = predictor.check_classes(outputs)
+        parts = _parts_of(predictor)
+        check_parts_apart(outputs, parts)
+        scored = score_with(parts, outputs, check_targets(outputs, targets))  # type: ignore[arg-type]
+        known = predictor.calibration
+        if isinstance(known, PlugInCalibration):
+            ranks, empty = rank_with(known, scored)
+        else:
+            ranks, empty = np.zeros(len(scored), np.int64), np.zeros(len(scored), np.bool_)
+        found = {"rank": ranks, "score": scored.scores, "empty": empty, "mark": row_marks(outputs)}
+        return found if outputs.row_ids is None else {**found, "id": id_words(outputs.row_ids).view(np.int64)[:, 0]}
 
 
 def calibrate(
     rows: str | Path | Any,
-    folder: str | Path,
     coverage: Coverage = 0.9,
     *,
     score: Score | None = None,
@@ -63,254 +92,175 @@ def calibrate(
     probability_model: ProbabilityModel | None = None,
     representation_map: RepresentationMap | None = None,
     method: Method | None = None,
+    search: NeighborSearch | None = None,
+    coverages: Sequence[Coverage] = (),
     names: Mapping[str, str] | None = None,
     class_names: Sequence[str] | None = None,
-    shards: int | None = None,
+    workers: int | None = None,
     cpus: float = 1,
-    patience: float = PATIENCE,
-    progress: bool = False,
+    batch_rows: int = BATCH_ROWS,
+    imports: Sequence[str] = (),
 ) -> SetPredictor | IntervalPredictor:
-    """Calibrate on rows that need not fit one machine; return a predictor whose rows stay in `shards` on the cluster.
+    """Calibrate on any number of rows on a Ray cluster; the answers are those of `vicinal.calibrate`, to the bit.
 
-    `rows` is a Parquet file or a folder of them, which all nodes see, or a Ray dataset, with the truth in labels or
-    targets. `names` says how columns are called where not by their own name, and `class_names` what labels are, where
-    they are names and the files do not say it. Everything else is as in `vicinal.calibrate`, and so are the answers, to
-    the bit. The shards are written to `folder`, which all nodes must see; `load` starts them again. Called again after
-    a failure, it goes on with the shards that are ready.
+    The method is `Split()`, which is the default without a localizer, or `SplitReference(rows=(outputs, targets))`,
+    whose reference rows must fit one node. Up to ten million ranked rows, the predictor is like any other. Beyond, it
+    keeps the levels of `coverage` and of the other `coverages` that are named, and has no p-values.
+
+    Parameters
+    ----------
+    rows : path or Ray dataset
+        A Parquet file or a folder of them, here or on an object store (s3://...), or a Ray dataset; its columns are
+        those of a file of rows, with the truth in labels or targets.
+    coverage : float
+        The coverage asked for.
+    score, localizer, probability_model, representation_map, search
+        As in `vicinal.calibrate`.
+    method : Split or SplitReference
+        How to calibrate.
+    coverages : sequence of float
+        Other coverages that will be asked for.
+    names : mapping
+        How columns are called where not by their own name.
+    class_names : sequence of str
+        What labels are, where they are names and the rows do not say it.
+    workers : int
+        Actors at most; one for each CPU of the cluster if not said.
+    cpus : float
+        CPUs of each actor, which is also its number of threads.
+    batch_rows : int
+        Rows that an actor ranks at a time.
+    imports : sequence of str
+        Modules that register parts of your own.
+
+    Returns
+    -------
+    SetPredictor or IntervalPredictor
+        The predictor; save it with `save`.
     """
-    exact_coverage(coverage)
+    wanted = [coverage, *coverages]
+    for one in wanted:
+        exact_coverage(one)
     if not ray.is_initialized():
         msg = "calibrate needs a cluster: call ray.init(), or ray.init(address=...), first."
         raise Incompatible(msg)
     positive("cpus", cpus)
-    positive("patience", patience)
-    chosen, home = Exact() if method is None else method, writable_folder(folder)
-    how = spread(chosen)
-    given = ChosenParts(score, localizer, probability_model, representation_map)
-    home.mkdir(parents=True, exist_ok=True)
-    refusal = f"cannot write {folder}: another process calibrates to it."
-    with writing(folder), hold_lock(home, lambda: _open(home), refusal):
-        try:
-            known = calibration_rows(rows, home, names, class_names)
-            plan = planned_on(known, coverage, given, chosen, progress=progress)
-            how.check(plan.n)
-            count = _shard_count(shards, cpus, plan.n)
-            return _calibrate_shards(known, plan, how, home, coverage, count, cpus, patience, progress=progress)
-        finally:
-            if isinstance(rows, ray.data.Dataset):
-                shutil.rmtree(home / ROWS, ignore_errors=True)
-            with suppress(OSError):
-                home.rmdir()  # where nothing came of it
-
-
-def writable_folder(folder: str | Path) -> Path:
-    """Return the absolute path of a folder to be written; refuse what is there and no folder of shards."""
-    path = Path(folder).expanduser().resolve()
-    if path.exists() and not path.is_dir():
-        msg = f"cannot write {folder}: a file stands there; shards go to a folder of their own."
-        raise CannotWrite(msg)
-    writable(path / HEAD)
-    others = [one.name for one in path.iterdir()] if path.exists() else []
-    ours = (HEAD, f".{HEAD}.part", ROWS)
-    other = next((name for name in others if name not in ours and not SHARD.fullmatch(name)), None)
-    if other is not None:
-        msg = f"cannot write to {folder}: {other} is in it, and no shard. Name a new folder."
-        raise CannotWrite(msg)
-    return path
-
-
-def _open(home: Path) -> int:
-    return os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def _shard_count(shards: int | None, cpus: float, n: int) -> int:
-    count = max(1, int(cluster_cpus() // cpus)) if shards is None else whole_number("shards", shards, least=1)
-    return min(count, n)
-
-
-def _calibrate_shards(
-    rows: Rows,
-    plan: CalibrationPlan,
-    how: Spread,
-    home: Path,
-    coverage: Coverage,
-    count: int,
-    cpus: float,
-    patience: float,
-    *,
-    progress: bool,
-) -> SetPredictor | IntervalPredictor:
-    """Start the shards, let them rank, and write the head when all are ready."""
-    job = _job_digest(rows, plan, count)
-    _check_head(home, job)
-    actors = start_actors(home, job, _builds(rows, plan, how, count), cpus, patience)
-    try:
-        calibration, arrays = _rank(actors, plan, how, home, coverage, progress=progress)
-    except BaseException as error:
-        actors.stop()  # or they would go on, and write to a folder that may be another's by then
-        if not isinstance(error, WorkersLost):
-            raise
-        ready = sum(shard_path(home, number).exists() for number in range(count))
-        msg = f"{error} {ready} of {count} shards are ready and kept."
-        raise WorkersLost(msg) from error
-    found = assemble(plan.sample, coverage, plan.parts, plan.method, calibration)
-    found = replace(found, tuning=plan.tuning, remark=plan.remark, data=f"sha256:{job}")
-    _write_head(home, found, arrays)
-    for path in home.iterdir():  # of an earlier attempt with more shards, or that died
-        if SHARD.fullmatch(path.name) and path not in [shard_path(home, number) for number in range(count)]:
-            path.unlink()
-    return found
-
-
-def _rank(
-    actors: Actors, plan: CalibrationPlan, how: Spread, home: Path, coverage: Coverage, *, progress: bool
-) -> tuple[ShardedCalibration, dict[str, Ints]]:
-    """Let the shards read and rank their rows; return the calibration, and what the head says of each of them."""
-    facts: list[ShardFacts] = actors.lead([actor.ready.remote(__version__) for actor in actors.actors])
-    _check_alike(facts, how)
-    if not all(one.ready for one in facts):
-        _check_ids(actors)
-    n_reference, width = sum(one.n_reference for one in facts), max(one.width for one in facts)
-    ranked = [one.n_ranked for one in facts]
-    near = how.bound(plan.parts.localizer, n_reference)
-    how.promise.order(coverage, sum(ranked))  # refuses too few before hours of work
-    bar = counter(sum(ranked), "calibrate" if progress else None, "row")
-    with bar:
-        leading = [actor.rank.remote(near, n_reference, actors) for actor in actors.actors]
-        empty = actors.lead(leading, _difference(bar.update))
-    together = Facts(
-        how.promise, near, how.joins, width, n_reference, sum(ranked), tied_scores(actors), int(sum(empty))
-    )
-    arrays = {"shard_rows": [one.n_reference for one in facts], "shard_ranked": ranked, "shard_empty": empty}
-    arrays |= {"width": [width], "tied": [together.tied]}
-    found = {name: np.array(column, np.int64) for name, column in arrays.items()}
-    return ShardedCalibration(actors, together, str(home)), found
-
-
-def _check_head(home: Path, job: str) -> None:
-    """Refuse a folder with a predictor of another calibration: it stays as it is."""
-    if (home / HEAD).exists() and read_head(home)[1].data != f"sha256:{job}":
-        msg = f"{home} holds a predictor of other rows or other parts. Name a new folder, or remove that."
-        raise CannotWrite(msg)
-
-
-def _check_ids(actors: Actors) -> None:
-    """Refuse row ids that are there twice, in whichever shards."""
-
-    def pieces_from(begin: int) -> list[Any]:
-        return list(actors.lead([actor.distinct_ids.remote(begin, SCORES) for actor in actors.actors]))
-
-    twice = count_ties(pieces_from, -(2**63), lambda last: int(last) + 1)
-    if twice:
-        msg = f"row_ids must be distinct; {twice} rows share theirs with another."
-        raise InvalidValue(msg)
-
-
-def _difference(update: Callable[[int], object]) -> Callable[[int], None]:
-    """Return how to tell a bar, which takes steps, of rows done."""
-    before = 0
-
-    def tell(done: int) -> None:
-        nonlocal before
-        update(max(0, done - before))
-        before = max(done, before)
-
-    return tell
-
-
-def _builds(rows: Rows, plan: CalibrationPlan, how: Spread, count: int) -> list[Build]:
-    """Divide the rows among shards, in their order."""
-    table = rows.table
-    assert isinstance(table, (ParquetTable, PartitionedTable))  # noqa: S101  by _rows
-    chosen = how.reference_numbers(plan.n)
-    apart = None if chosen is None else np.isin(np.arange(plan.n), chosen)
-    found: list[Build] = []
-    before = 0
-    for pieces in cut_evenly(table, count):
-        first, last = pieces[0].first, pieces[-1].first + pieces[-1].rows
-        counted = None if plan.counted is None else plan.counted[first:last]
-        here = last - first if counted is None else int(counted.sum())
-        some = None if apart is None else apart[before : before + here]
-        found.append(Build(pieces, Reading.of(rows), counted, some, plan.parts, plan.given, how))
-        before += here
-    return found
-
-
-def _job_digest(rows: Rows, plan: CalibrationPlan, count: int) -> str:
-    """Return what tells a job from another: the files, the parts and the number of shards."""
-    writer = Writer(None)
-    roles = {
-        name: None if part is None else writer.part(part)
-        for name, part in {**plan.parts.__dict__, "method": plan.method}.items()
+    chosen = _check_method(method, localizer)
+    dataset = read_dataset(rows)
+    parts = {
+        "score": score,
+        "localizer": localizer,
+        "probability_model": probability_model,
+        "representation_map": representation_map,
     }
-    arrays = {name: hashlib.sha256(column.array.tobytes()).hexdigest() for name, column in writer.columns.items()}
-    counted = "" if plan.counted is None else hashlib.sha256(plan.counted.tobytes()).hexdigest()
-    read = rows.table.identity(), rows.kind, dict(rows.columns), rows.truth, rows.class_names
-    said = [__version__, read, roles, writer.entries, arrays, counted, count]
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+    try:
+        few = _calibrate_few(dataset, names, class_names, method=chosen, search=search, **parts)
+        most = max(1, int(cluster_cpus() // cpus)) if workers is None else whole_number("workers", workers, least=1)
+        pairs = dataset.map_batches(
+            RankingBatches,
+            fn_constructor_args=(ship(few, None, imports), dict(names or {}), class_names, cpus, __version__),
+            batch_format="pyarrow",
+            batch_size=whole_number("batch_rows", batch_rows, least=1),
+            num_cpus=cpus if cluster_cpus() > cpus else 0,  # or nobody could read the rows
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
+            zero_copy_batch=True,
+        ).materialize()
+        n = pairs.count()
+        for one in wanted:
+            order(one, n)
+        return _put_pairs(few, pairs, n, wanted)
+    except RayTaskError as error:
+        raise told_error(error) from error
 
 
-def _check_alike(facts: list[ShardFacts], how: Spread) -> None:
-    """Refuse files whose rows are of different types, and nodes whose distances differ where ranks are symmetric."""
-    if len({one.bits for one in facts if one.n_reference and one.width}) > 1:
-        msg = "representations are float32 in some files and float64 in others. Write all of them alike."
-        raise InvalidFile(msg)
-    kinds = {one.arithmetic for one in facts if one.arithmetic}
-    if len(kinds) > 1 and how.method.ranks_reference:
-        msg = (
-            "the nodes compute distances with different last bits, and this method ranks rows among themselves. Use "
-            "nodes with the same processors, or method=SplitReference(), which is exact on any."
-        )
+def _check_method(method: Method | None, localizer: Localizer | None) -> Method:
+    """Return the method; refuse one whose ranks need all rows in one place."""
+    found = Split() if method is None and localizer is None else method
+    if isinstance(found, Split) or (isinstance(found, SplitReference) and found.rows_apart() is not None):
+        if found.local and localizer is None:
+            msg = "SplitReference on a cluster needs a localizer: choose one by vicinal.tune on rows set aside."
+            raise Incompatible(msg)
+        return found
+    said = "without a method" if found is None else repr(found).partition("(")[0]
+    msg = (
+        f"{said} needs all calibration rows in one place; a cluster calibrates by method=Split(), or by "
+        "method=SplitReference(rows=(outputs, targets)) with reference rows that fit one node."
+    )
+    raise Incompatible(msg)
+
+
+def _calibrate_few(
+    dataset: Any, names: Mapping[str, str] | None, class_names: Sequence[str] | None, **how: Any
+) -> SetPredictor | IntervalPredictor:
+    """Calibrate on the first rows of a dataset: whatever does not fit is said here."""
+    import pyarrow as pa
+
+    found = ray.get(dataset.limit(SAMPLE).to_arrow_refs())
+    table = pa.concat_tables(found) if found else pa.table({})
+    if not len(table):
+        msg = "calibration needs at least one row; the dataset has none."
+        raise TooFewRows(msg, rows=0, needed=1)
+    rows = recognize_columns(BatchTable.of(table), truth=True, names=names, class_names=class_names)
+    outputs, targets = rows.whole()
+    # At a coverage that even one row can give: its level is not used.
+    return calibrate_here(outputs, targets, Fraction(1, 2), **how)  # type: ignore[call-overload, no-any-return]
+
+
+def _put_pairs(
+    few: SetPredictor | IntervalPredictor, pairs: Any, n: int, wanted: Sequence[Coverage]
+) -> SetPredictor | IntervalPredictor:
+    """Return the predictor with the pairs of all rows, or the levels where there are too many of them."""
+    if n > MOST_PAIRS:
+        return replace(few, coverage=wanted[0], calibration=_with_levels(few.calibration, pairs, n, wanted), seen=None)
+    batches = list(pairs.iter_batches(batch_format="numpy", batch_size=None))
+    whole = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    if "id" in whole and (shared := n - len(np.unique(whole["id"]))):
+        msg = f"row_ids must be distinct; {shared} of the {n} rows have that of another."
+        raise InvalidValue(msg)
+    seen = np.sort(whole["mark"])
+    _check_reference(few.method, seen)
+    ranks, values = sort_pairs(whole["rank"], whole["score"])
+    calibration = _with_pairs(few.calibration, ranks, values, int(whole["empty"].sum()))
+    data = f"sha256:{hashlib.sha256(seen.tobytes()).hexdigest()}"
+    return replace(few, coverage=wanted[0], calibration=calibration, seen=seen, data=data)
+
+
+def _with_pairs(known: Calibration, ranks: Ints, values: Floats, empty: int) -> SplitCalibration | PlugInCalibration:
+    """Return a calibration with other pairs in ascending order, whose ages are not known."""
+    if isinstance(known, PlugInCalibration):
+        return replace(known, ranks=ranks, values=values, own_scores=np.sort(values), empty=empty, ages=None)
+    return SplitCalibration(values)
+
+
+def _with_levels(known: Calibration, pairs: Any, n: int, wanted: Sequence[Coverage]) -> LevelsOnly:
+    """Return the levels alone, from sorts on the cluster."""
+    orders = np.unique([order(coverage, n) for coverage in wanted])
+    by_pair = pairs.sort(["rank", "score"])
+    by_score = pairs.sort("score")
+    taken = [_row(by_pair, int(one)) for one in orders]
+    scores = np.array([_row(by_score, int(one))["score"] for one in orders])
+    ranks = np.array([one["rank"] for one in taken])
+    values = np.array([one["score"] for one in taken])
+    empty = int(pairs.sum("empty") or 0)
+    levels = _with_pairs(known, ranks, values, 0)
+    return LevelsOnly(levels, orders, scores, n, count_ties(by_score), empty)
+
+
+def _row(ordered: Any, number: int) -> dict[str, Any]:
+    """Return one row of a sorted dataset, counted from 1."""
+    found: dict[str, Any] = ordered.split_at_indices([number - 1, number])[1].take(1)[0]
+    return found
+
+
+def _check_reference(method: Method, seen: Floats) -> None:
+    """Refuse reference rows that are among the calibration rows."""
+    apart = method.rows_apart() if isinstance(method, SplitReference) else None
+    again = 0.0 if apart is None else overlap(seen, row_marks(apart[0]))
+    if again:
+        msg = f"reference rows must be other rows than the calibration rows; {again:.0%} are the same."
         raise Incompatible(msg)
 
 
-def _write_head(home: Path, predictor: SetPredictor | IntervalPredictor, arrays: dict[str, Ints]) -> None:
-    """Write what the predictor is, when all its shards are ready."""
-    document = Document(
-        kind=next(kind for kind, plain in SHARDED.items() if plain == predictor.kind),
-        parts={
-            "score": predictor.score,
-            "localizer": predictor.localizer,
-            "probability_model": getattr(predictor, "probability_model", None),
-            "representation_map": predictor.representation_map,
-            "method": predictor.method,
-        },
-        arrays=StoredArrays(arrays),
-        tuning=predictor.tuning,
-        coverage=format_coverage(predictor.coverage),
-        guarantee=predictor.guarantee,
-        remark=predictor.remark,
-        data=predictor.data,
-        n_classes=getattr(predictor, "n_classes", None),
-        class_names=getattr(predictor, "class_names", None),
-    )
-    save_document(home / HEAD, document)
-
-
-def load(folder: str | Path, *, cpus: float = 1, patience: float = PATIENCE) -> SetPredictor | IntervalPredictor:
-    """Return a predictor whose shards `calibrate` wrote to a folder, with an actor started for each of them."""
-    if not ray.is_initialized():
-        msg = "load needs a cluster: call ray.init(), or ray.init(address=...), first."
-        raise Incompatible(msg)
-    positive("cpus", cpus)
-    positive("patience", patience)
-    home = Path(folder).expanduser().resolve()
-    _, document = read_head(home)
-    arrays = document.arrays
-    count = len(arrays.counts("shard_rows", None, most=2**62))
-    method: Method = document.parts["method"]
-    how = spread(method)
-    actors = start_actors(home, document.data.removeprefix("sha256:"), [None] * count, cpus, patience)
-    facts: list[ShardFacts] = actors.lead([actor.ready.remote(__version__) for actor in actors.actors])
-    names = ("shard_rows", "shard_ranked", "shard_empty")
-    said = [list(map(int, arrays.counts(name, count, most=2**62))) for name in names]
-    if said != [[one.n_reference for one in facts], [one.n_ranked for one in facts], [one.empty for one in facts]]:
-        msg = f"{folder} is damaged: its shards are not those that its head was written for. Calibrate again."
-        raise CorruptArtifact(msg)
-    n_reference, ranked = sum(one.n_reference for one in facts), sum(one.n_ranked for one in facts)
-    near = how.bound(document.parts["localizer"], n_reference)
-    known = [int(arrays.counts(name, 1, most=2**62)[0]) for name in ("width", "tied")]
-    together = Facts(
-        how.promise, near, how.joins, known[0], n_reference, ranked, known[1], sum(one.empty for one in facts)
-    )
-    return assemble_from(document, ShardedCalibration(actors, together, str(home)), home / HEAD)
+def _parts_of(predictor: SetPredictor | IntervalPredictor) -> ChosenParts:
+    model = predictor.probability_model if isinstance(predictor, SetPredictor) else None
+    return ChosenParts(predictor.score, predictor.localizer, model, predictor.representation_map)

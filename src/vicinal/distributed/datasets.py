@@ -9,6 +9,7 @@ from typing import Any
 
 from vicinal._util.arrays import positive, whole_number
 from vicinal._util.extras import needs
+from vicinal._util.text import one_line
 from vicinal._util.work import within
 from vicinal._version import __version__
 from vicinal.calibration.levels import Coverage
@@ -19,10 +20,9 @@ from vicinal.errors import Incompatible, InvalidFile
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.tables.arrow import ArrowColumns, wide_columns
 from vicinal.tables.batch.answers import Wanted, answer_rows, fitting
-from vicinal.tables.batch.columns import ANSWERS
 from vicinal.tables.batch.sinks import arrow_columns
 from vicinal.tables.files import check_request, join_names
-from vicinal.tables.rows import recognize_columns
+from vicinal.tables.rows import ANSWERS, recognize_columns
 from vicinal.tables.table import Columns
 
 with needs("ray", "ray"):
@@ -116,6 +116,7 @@ def predict(
 ) -> Any:
     """Return the answers for a Ray dataset as another, lazily; `artifact` is a saved predictor or one in memory.
 
+    `dataset` may also be the path of a Parquet file or a folder of them, here or on an object store (s3://...).
     The columns of the dataset are those of a file: logits | probabilities | predictions | lower, upper;
     representations; row_ids. `names` says how they are called where otherwise, {"logits": "scores"}. Those of the
     answers are set, size (or lower, upper, length), threshold, confidence; row_id, where there are row_ids; those to
@@ -123,9 +124,7 @@ def predict(
     one for each CPU of the cluster if not said, and `cpus` what each has, which is also its number of threads.
     `imports` are modules that register parts of your own; actors import them before they open the predictor.
     """
-    if not isinstance(dataset, ray.data.Dataset):
-        msg = f"predict needs a Ray dataset; got {type(dataset).__name__}. See ray.data.read_parquet."
-        raise Incompatible(msg)
+    dataset = read_dataset(dataset)
     positive("cpus", cpus)
     size = whole_number("batch_rows", batch_rows, least=1)
     free = cluster_cpus()
@@ -142,6 +141,20 @@ def predict(
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
         zero_copy_batch=True,
     )
+
+
+def read_dataset(rows: Any) -> Any:
+    """Return rows as a Ray dataset: a Parquet file or a folder of them, wherever pyarrow can read it, or a dataset."""
+    if isinstance(rows, ray.data.Dataset):
+        return rows
+    if not isinstance(rows, (str, Path)):
+        msg = f"rows must be a Parquet file, a folder of them, or a Ray dataset; got {type(rows).__name__}."
+        raise Incompatible(msg)
+    try:
+        return ray.data.read_parquet(str(rows))
+    except (OSError, ValueError) as error:
+        msg = f"cannot read {rows}: {one_line(error)}"
+        raise InvalidFile(msg) from error
 
 
 def _check_columns(dataset: Any, names: Mapping[str, str], keep: Sequence[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from vicinal._util.arrays import positive, whole_number
 from vicinal._util.extras import needs
 from vicinal._util.files import same_file
 from vicinal._util.imports import import_modules
+from vicinal._util.pieces import Pieces, hold_pieces, write_note
 from vicinal._util.work import megabytes, within
 from vicinal._version import __version__
 from vicinal.calibration.levels import Coverage
-from vicinal.distributed.calibrate import load
 from vicinal.distributed.cluster import cluster_cpus, connect
 from vicinal.distributed.nodes import check_version, one_thread_for_each_cpu
 from vicinal.distributed.partitions import (
@@ -24,14 +23,11 @@ from vicinal.distributed.partitions import (
     Partition,
     Reading,
     answer_partition,
-    find_finished,
-    output_folder,
+    name_partition,
     plan_partitions,
 )
 from vicinal.distributed.pool import PATIENCE, Pool
-from vicinal.distributed.sharded import ShardedCalibration
 from vicinal.distributed.shipping import Shipped, ship
-from vicinal.distributed.stored import is_sharded, read_head
 from vicinal.errors import CannotWrite, InvalidFile, VicinalError, WorkersLost
 from vicinal.persistence.load import open_predictor
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
@@ -56,10 +52,10 @@ class Answering:
         out: str,
         wanted: Wanted,
         memory: float | str | None,
-        about: dict[str, Any],
+        job: dict[str, Any],
     ) -> None:
         self.model, self.reading, self.out, self.wanted, self.memory = model, reading, out, wanted, memory
-        self.about = about
+        self.job = job
         self.done = 0
 
     def ready(self, version: str) -> None:
@@ -78,7 +74,7 @@ class Answering:
                 partition,
                 self.out,
                 self.wanted,
-                self.about,
+                self.job,
                 f"{attempt}{os.getpid()}",
                 self._tell,
             )
@@ -123,18 +119,11 @@ def predict_partitions(
     if memory is not None:
         megabytes("memory", memory)
     import_modules(imports)
-    with ExitStack() as stack:
-        if is_sharded(artifact):
-            checksum = read_head(artifact)[0].checksum
-            stack.enter_context(connect(address))
-            found = load(artifact, patience=patience)
-        else:
-            info, found = open_predictor(artifact)
-            checksum = info.checksum
-        predictor = found if coverage is None else found.at(coverage)
-        how = JobOptions(address, workers, partition_rows, memory, patience, tuple(imports))
-        wanted = fitting(predictor, Wanted(p_values, neighbors))
-        return _predict(artifact, checksum, predictor, table, given, out, wanted, how, advance or (lambda _: None))
+    info, found = open_predictor(artifact)
+    predictor = found if coverage is None else found.at(coverage)
+    how = JobOptions(address, workers, partition_rows, memory, patience, tuple(imports))
+    wanted = fitting(predictor, Wanted(p_values, neighbors))
+    return _predict(artifact, info.checksum, predictor, table, given, out, wanted, how, advance or (lambda _: None))
 
 
 @dataclass(frozen=True)
@@ -166,36 +155,37 @@ def _predict(
     if not partitions:
         msg = f"{table.name} must have at least one row; it has none."
         raise InvalidFile(msg)
-    _check_apart(table, out, artifact)
+    _check_apart(table, out)
     for meaning in unread:
         rows = rows.without(meaning)
-    table.check_types(list(rows.columns.values()))
+    table.check_types([*rows.columns.values(), *rows.kept])
     # One row here says at once what would otherwise be said by a worker.
-    list(rows.each(lambda first, outputs, _: answer_rows(predictor, outputs, first, asked), 1, 0, 1))
+    list(rows.each(lambda chunk: answer_rows(predictor, chunk.outputs, chunk.first, asked), 1, 0, 1))
     job: dict[str, Any] = {
         "vicinal": __version__,
         "model": checksum,
         "coverage": str(predictor.coverage),
         "input": {"path": table.identity()["path"]},
-        "columns": dict(rows.columns),
+        "columns": {**rows.columns, **{name: name for name in rows.kept}},
         "partition_rows": how.partition_rows,
         "wanted": asdict(asked),
     }
-    with output_folder(out, job) as folder:
-        about = {name: job[name] for name in ("vicinal", "model", "coverage")}
-        there = find_finished(folder, partitions, about)
-        missing = [one for one in partitions if one.number not in there]
-        ready = sum(one.rows for one in partitions if one.number in there)
+    folder = Path(out).expanduser().resolve()
+    names = [name_partition(job, one) for one in partitions]
+    with hold_pieces(folder, job, out, resume=True, anew=f"Name a new folder, or remove {out}.") as pieces:
+        write_note(pieces, job)
+        pieces.keep_only(names)
+        missing = [one for one, name in zip(partitions, names, strict=True) if pieces.find(name) is None]
+        ready = sum(one.rows for one in partitions) - sum(one.rows for one in missing)
         count = _Count(advance, ready)
         if missing:
             with connect(how.address):
-                sharded = isinstance(predictor.calibration, ShardedCalibration)
-                model = ship(predictor if sharded else artifact, predictor.coverage, how.imports)
+                model = ship(artifact, predictor.coverage, how.imports)
                 size = cluster_cpus() if how.workers is None else whole_number("workers", how.workers, least=1)
                 actor = ray.remote(Answering).options(num_cpus=1, max_concurrency=2)
-                given = model, Reading.of(rows), str(folder), asked, how.memory, about
+                given = model, Reading.of(rows), str(folder), asked, how.memory, job
                 pool: Pool[Partition] = Pool(lambda: actor.remote(*given), size, how.patience, count.working)
-                _run(pool, missing, count, folder, len(partitions))
+                _run(pool, missing, count, pieces, job, len(partitions))
         total = sum(one.rows for one in partitions)
     made = total - ready
     return Done(total, ready, str(out), count.size / made if made else float("nan"))
@@ -218,13 +208,21 @@ class _Count:
         self.advance(self.rows + rows)
 
 
-def _run(pool: Pool[Partition], missing: Sequence[Partition], count: _Count, folder: Path, total: int) -> None:
+def _run(
+    pool: Pool[Partition],
+    missing: Sequence[Partition],
+    count: _Count,
+    pieces: Pieces,
+    job: dict[str, Any],
+    total: int,
+) -> None:
     """Do what is missing; whatever ends it is said with what is finished."""
     there = total - len(missing)
     try:
         for partition, size in pool.over(missing):
-            if not (folder / partition.name).exists():
-                msg = f"a worker wrote {partition.name}, and it is not in {folder}: nodes must see the same folder."
+            name = name_partition(job, partition)
+            if pieces.find(name) is None:
+                msg = f"a worker wrote {name}, and it is not in {pieces.folder}: nodes must see the same folder."
                 raise WorkersLost(msg)
             count.count_partition(partition.rows, size)
     except VicinalError as error:
@@ -243,11 +241,8 @@ def _parquet(rows: Rows) -> ParquetTable | PartitionedTable:
     raise InvalidFile(msg)
 
 
-def _check_apart(table: ParquetTable | PartitionedTable, out: str | Path, artifact: str | Path) -> None:
-    """Refuse to write where the input or the model is."""
-    if is_sharded(artifact) and _inside(out, Path(artifact)):
-        msg = f"cannot write {out}: it is the folder of the model itself, or in it. Name another folder."
-        raise CannotWrite(msg)
+def _check_apart(table: ParquetTable | PartitionedTable, out: str | Path) -> None:
+    """Refuse to write where the input is."""
     given = table.folder if isinstance(table, PartitionedTable) else table.path
     if same_file(given, out) or (isinstance(table, PartitionedTable) and _inside(out, given)):
         msg = f"cannot write {out}: it is the input itself, or in it. Name another folder."

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from vicinal._util.extras import needs
 from vicinal._util.text import one_line
 from vicinal._version import __version__
-from vicinal.errors import VicinalError, WorkersLost
+from vicinal.errors import InvalidFile, VicinalError, WorkersLost
 
 with needs("ray", "ray"):
     import ray
@@ -22,6 +22,9 @@ Item = TypeVar("Item")
 
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 """What Ray colors its words with."""
+
+RAISED = re.compile(r"^vicinal\.errors\.\w+: (.+)$", re.MULTILINE)
+"""What a refusal looks like in a trace."""
 
 TRIES = 4
 """Workers that an item may take with it; then it is the item."""
@@ -189,6 +192,9 @@ def told_error(error: RayTaskError) -> Exception:
         cause = cause.cause
     if isinstance(cause, VicinalError):
         return cause
+    # A dataset keeps only the trace of what its function raised.
+    if said := RAISED.search(COLORS.sub("", str(error))):
+        return InvalidFile(said[1])
     return WorkersLost(f"a worker failed: {one_line(cause)}")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from vicinal._util.progress import CompilationBar
 from vicinal.errors import Incompatible, MissingExtra
 
 Kernel = Callable[..., Any]
@@ -19,8 +20,31 @@ def _compiler() -> Kernel | None:
         if error.name != "numba":
             raise
         return None
+    _show_compilation()
     found: Kernel = numba.njit
     return found
+
+
+def _show_compilation() -> None:
+    """Let a bar show that kernels are being compiled: a minute of silence looks like a crash."""
+    from numba.core import event
+
+    bar = CompilationBar()
+
+    class Listener(event.Listener):
+        """Tells the bar."""
+
+        def on_start(self, event: object) -> None:
+            """Say that a kernel is being compiled."""
+            del event
+            bar.begin()
+
+        def on_end(self, event: object) -> None:
+            """Say that it was."""
+            del event
+            bar.end()
+
+    event.register("numba:compile", Listener())
 
 
 njit = _compiler()

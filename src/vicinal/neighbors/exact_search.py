@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vicinal._util.arrays import Reals, positive
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.progress import steps
+from vicinal._util.progress import track
 from vicinal._util.register import register
 from vicinal._util.work import plan_blocks
 from vicinal.errors import InvalidArgument, Option
@@ -56,7 +56,7 @@ class ExactSearch(ExactNeighborSearch):
         block = max(QUERY_TILE, fitting // TILE * TILE)
         products: Reals | None = None
         starts = range(0, len(queries), block)
-        for first in starts if progress is None else steps(starts, progress):
+        for first in starts if progress is None else track(starts, progress, len(starts)):
             panel = reference.panel(queries[first : first + block], products, threads)
             products = panel.dots if products is None else products  # the first block is the largest
             yield NumpyBlock(first, panel, threads)

@@ -240,7 +240,8 @@ LOCK = Lock()
 """Held while an index is built, so that threads do not build it twice."""
 
 # A child that is forked while another thread builds would wait forever for a lock that nobody in it holds.
-os.register_at_fork(after_in_child=lambda: globals().update(LOCK=Lock()))
+if hasattr(os, "register_at_fork"):  # where processes fork
+    os.register_at_fork(after_in_child=lambda: globals().update(LOCK=Lock()))
 
 
 def nearest_rows(reference: Reference, queries: Reals, count: int) -> Ints:

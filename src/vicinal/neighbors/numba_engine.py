@@ -10,7 +10,7 @@ import numpy as np
 
 from vicinal._util.arrays import Bools, Floats, Ints, Reals
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.progress import steps
+from vicinal._util.progress import track
 from vicinal._util.work import over_chunks, plan_blocks
 from vicinal.kernels import exact, ranks
 from vicinal.kernels.distances import Panel
@@ -50,7 +50,8 @@ def listed_blocks(
     query_bytes = 40 * columns + 16 * reference.width
     threads, most = plan_blocks((reference.n, reference.width), columns, query_bytes, advice="or fewer neighbors")
     block = max(1, min(most, int(megabytes * 2**20 / query_bytes)))
-    for first in steps(range(0, len(queries), block), progress):
+    starts = range(0, len(queries), block)
+    for first in starts if progress is None else track(starts, progress, len(starts)):
         some = np.ascontiguousarray(queries[first : first + block], dtype=reference.rows.dtype)
         yield NumpyBlock(first, reference.shortlist(some, candidates(some)), threads)
 

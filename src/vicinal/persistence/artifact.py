@@ -43,14 +43,8 @@ from vicinal.tuning import TuningReport
 FORMAT = 1
 """The format that is written."""
 
-SHARDED = {"sharded sets": "sets", "sharded intervals": "intervals"}
-"""Kinds of files that are the head of a predictor whose rows lie in shards beside them."""
-
-HEAD = "head.vicinal"
-"""What the head is called in its folder."""
-
-KINDS = ("sets", "intervals", "tuning", *SHARDED)
-"""What a file can hold: a predictor of either kind, a report of tuning, or the head of a predictor in shards."""
+KINDS = ("sets", "intervals", "tuning")
+"""What a file can hold: a predictor of either kind, or a report of tuning."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,7 +97,6 @@ class ArtifactInfo:
 
     def __str__(self) -> str:
         what = {"sets": "prediction sets", "intervals": "prediction intervals", "tuning": "report of tuning"}
-        what |= {kind: f"{what[plain]}, rows in shards" for kind, plain in SHARDED.items()}
         stored = "" if self.precision is None else f", representations in {self.precision}"
         lines = {
             "file": f"{self.path} ({format_size(self.length)}{stored})",

@@ -10,11 +10,12 @@ from typing import Any, TypeVar, overload
 from vicinal._util.text import one_line
 from vicinal.calibration import Calibration, Method
 from vicinal.calibration.levels import parse_coverage
+from vicinal.calibration.levels_only import restore_levels
 from vicinal.errors import CorruptArtifact, Incompatible, MissingExtra, UnsupportedArtifact, VicinalError
 from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import RowIds, as_class_names
-from vicinal.persistence.artifact import HEAD, SHARDED, ArtifactInfo, Document
+from vicinal.persistence.artifact import ArtifactInfo, Document
 from vicinal.persistence.artifact import load as load_document
 from vicinal.persistence.artifact import save as save_document
 from vicinal.persistence.parts import fits
@@ -59,12 +60,9 @@ def open_predictor(
     path: str | Path, *, progress: bool = False
 ) -> tuple[ArtifactInfo, SetPredictor | IntervalPredictor]:
     """Return what a file says of itself, and the predictor in it."""
-    info, document = load_document(_file(path))
+    info, document = load_document(path)
     if document.kind == "tuning":
         msg = f"{path} holds a report of tuning, not a predictor: calibrate with it first."
-        raise UnsupportedArtifact(msg)
-    if document.kind in SHARDED:
-        msg = f"{path} is a predictor in shards: use vicinal.distributed.load, or predict with --engine ray."
         raise UnsupportedArtifact(msg)
     return info, _rightly(path, lambda: make_predictor(document, progress=progress))
 
@@ -96,16 +94,10 @@ def open_tuning(path: str | Path) -> tuple[ArtifactInfo, TuningReport]:
 
 def inspect(path: str | Path) -> ArtifactInfo:
     """Return what a saved file says of itself: parts, promise, size, fingerprints; `str` prints it."""
-    info, document = load_document(_file(path))
-    if document.kind != "tuning" and document.kind not in SHARDED:
+    info, document = load_document(path)
+    if document.kind != "tuning":
         _rightly(path, lambda: make_predictor(document, anew=False))
     return info
-
-
-def _file(path: str | Path) -> str | Path:
-    """Return the file to read: of a predictor in shards, which is a folder, its head."""
-    head = Path(path).expanduser() / HEAD
-    return head if head.is_file() else path
 
 
 def _rightly(
@@ -136,7 +128,7 @@ def make_predictor(
         msg = f"a predictor has the parts {sorted(expected)}; {wrong or sorted(parts)} is something else."
         raise CorruptArtifact(msg)
     method: Method = parts["method"]
-    calibration = method.restore(document.arrays, parts["localizer"], search)
+    calibration = restore_levels(method.restore(document.arrays, parts["localizer"], search), document.arrays)
     calibration.restore_search(document.arrays)
     if set(calibration.to_arrays().arrays) != set(document.arrays.arrays):
         msg = f"{type(method).__name__} keeps other arrays than {sorted(document.arrays.arrays)}."
@@ -151,12 +143,6 @@ def make_predictor(
         msg = "its promise is not the one that its rows make."
         raise CorruptArtifact(msg)
     return found
-
-
-def assemble_from(document: Document, calibration: Calibration, path: str | Path) -> SetPredictor | IntervalPredictor:
-    """Return the predictor of a head whose rows lie in shards, with the calibration that stands for them."""
-    plain = replace(document, kind=SHARDED[document.kind])
-    return _rightly(path, lambda: _assemble(plain, dict(document.parts), calibration))
 
 
 def _assemble(document: Document, parts: dict[str, Any], calibration: Calibration) -> SetPredictor | IntervalPredictor:

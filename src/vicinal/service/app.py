@@ -10,21 +10,26 @@ from typing import Any
 
 from vicinal._util.extras import needs
 from vicinal._version import __version__
+from vicinal.errors import VicinalError
+from vicinal.predictor.predictors import SetPredictor
 from vicinal.service import schemas
-from vicinal.service.bodies import JSON, Asked, parse_request
-from vicinal.service.errors import Refused
-from vicinal.service.gate import Gate
+from vicinal.service.bodies import JSON, Asked, is_json, parse_request
+from vicinal.service.errors import Refused, refusal
 from vicinal.service.replies import as_json
-from vicinal.service.schemas import Descriptions
+from vicinal.service.requests import LogRequests, Room, check_token, read_body, refuse
 from vicinal.service.service import READY, Service
 
 with needs("fastapi", "serve"):
-    from fastapi import FastAPI, Request, Response
+    from fastapi import APIRouter, Depends, FastAPI, Request, Response
     from fastapi.responses import PlainTextResponse
+    from fastapi_offline import FastAPIOffline
+    from starlette.exceptions import HTTPException
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 LARGE = 1 << 17
 """Bytes of a body from which it is read on a thread of its own."""
 
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 PAGE = {
     "/": ("vicinal.service", "page.html", "text/html; charset=utf-8"),
     "/page.css": ("vicinal.service", "page.css", "text/css; charset=utf-8"),
@@ -46,90 +51,115 @@ def create_app(service: Service) -> FastAPI:
         await asyncio.gather(compiled, return_exceptions=True)
         service.close()
 
-    app = FastAPI(
+    settings = service.settings
+    app = FastAPIOffline(  # its page at /docs loads nothing from elsewhere
+        redoc_url=None,
         title="vicinal",
         version=__version__,
         summary="Prediction sets and intervals with the coverage you ask for.",
         description=str(service.predictor.guarantee),
         lifespan=lifespan,
-        docs_url=None,  # both would load scripts from elsewhere
-        redoc_url=None,
         redirect_slashes=False,
     )
-    if service.settings.token is not None:
-        _describe_token(app)
-    app.add_middleware(Gate, settings=service.settings, counts=service.counts)
-    _add_work(app, service)
-    _add_looks(app, service)
+    if settings.local and settings.token is None:
+        # Another name leads here by someone else's leave: a web page could ask through its visitor's browser.
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=(*LOCAL_NAMES, settings.host), www_redirect=False)
+    app.add_middleware(LogRequests, counts=service.counts, page=PAGE)
+    _add_refusals(app)
+    private = APIRouter(dependencies=[] if settings.token is None else [Depends(check_token(settings))])
+    _add_work(private, service)
+    _add_looks(private, service)
+    app.include_router(private)
+    _add_health(app, service)
     _add_page(app)
     return app
 
 
-def _describe_token(app: FastAPI) -> None:
-    """Say in the OpenAPI that requests show a token."""
-    made = app.openapi
+def _add_refusals(app: FastAPI) -> None:
+    """Say every refusal in one sentence, as JSON."""
 
-    def describe_api() -> dict[str, Any]:
-        found = made()
-        found.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        found["security"] = [{"token": []}]
-        return found
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return refuse(request, error)
 
-    app.openapi = describe_api  # type: ignore[method-assign]  # as FastAPI means it to be changed
+    @app.exception_handler(VicinalError)
+    async def not_acceptable(request: Request, error: VicinalError) -> Response:
+        return refuse(request, refusal(error))
+
+    @app.exception_handler(HTTPException)
+    async def not_found(request: Request, error: HTTPException) -> Response:
+        return refuse(request, Refused(error.status_code, error.detail, **(error.headers or {})))
 
 
-async def _read(service: Service, request: Request) -> Asked:
+def _add_work(app: APIRouter, service: Service) -> None:
+    predictor, room = service.predictor, Room(service.settings, service.counts)
+    sets, named = isinstance(predictor, SetPredictor), service.settings.token is None
+    rows = schemas.describe_rows(predictor, service.sample, named=named)
+    truths = schemas.describe_truths(predictor, named=named)
+    work = schemas.WORK
+    answers = schemas.describe_replies(schemas.Sets if sets else schemas.Intervals, *work, binary=True)
+    why = schemas.describe_replies(schemas.ExplainedSet if sets else schemas.ExplainedInterval, *work)
+    taken = schemas.describe_replies(schemas.Taken, *work, 404, 409, 507)
+
+    @asynccontextmanager
+    async def receive(request: Request) -> AsyncIterator[bytes]:
+        """Yield the body; count the request in once it is whole: slow senders keep nobody out."""
+        with room.hold() as take:
+            body = await read_body(request, service.settings, take)
+            with room.enter():
+                yield body
+
+    @app.post("/predict", summary="The set or interval of each row", openapi_extra=rows, responses=answers)
+    async def predict(request: Request) -> Response:
+        async with receive(request) as body:
+            found, kind = await service.predict(
+                await _parse_rows(service, request, body), request.headers.get("accept", "")
+            )
+            return Response(found, media_type=kind)
+
+    @app.post("/explain", summary="Why one row's threshold is where it is", openapi_extra=rows, responses=why)
+    async def explain(request: Request) -> Response:
+        async with receive(request) as body:
+            return _json(await service.explain(await _parse_rows(service, request, body)))
+
+    @app.post("/feedback", summary="The truth of answered rows", openapi_extra=truths, responses=taken)
+    async def feedback(request: Request) -> Response:
+        async with receive(request) as body:
+            kind = request.headers.get("content-type", "")
+            if not is_json(kind):
+                raise Refused(415, f"Content-Type must be {JSON}; got {kind[:100]!r}.")
+            found = await service.feedback(body)
+            request.state.rows = found["accepted"]
+            return _json(found)
+
+
+async def _parse_rows(service: Service, request: Request, body: bytes) -> Asked:
     """Return what a request with rows asks."""
-    body, kind = await request.body(), request.headers.get("content-type", "")
+    kind = request.headers.get("content-type", "")
     given = (body, kind, request.query_params, service.limits)
+    small = len(body) < LARGE and is_json(kind)  # a file may take long to read however short it is
     found = (
-        parse_request(*given)
-        if len(body) < LARGE
-        else await service.batcher.run(service.settings.timeout, parse_request, *given)
+        parse_request(*given) if small else await service.batcher.run(service.settings.timeout, parse_request, *given)
     )
-    request.scope["state"]["rows"] = len(found.outputs)
+    request.state.rows = len(found.outputs)
     return found
 
 
-def _add_work(app: FastAPI, service: Service) -> None:
-    said = Descriptions(service.predictor, service.sample)
-
-    @app.post("/predict", summary="The set or interval of each row", openapi_extra=said.rows, responses=said.answers)
-    async def predict(request: Request) -> Response:
-        body, kind = await service.predict(await _read(service, request), request.headers.get("accept", ""))
-        return Response(body, media_type=kind)
-
-    @app.post("/explain", summary="Why one row's threshold is where it is", openapi_extra=said.rows, responses=said.why)
-    async def explain(request: Request) -> Response:
-        return _json(await service.explain(await _read(service, request)))
-
-    @app.post("/feedback", summary="The truth of answered rows", openapi_extra=said.truths, responses=said.taken)
-    async def feedback(request: Request) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != JSON:
-            raise Refused(415, f"Content-Type must be {JSON}; got {kind[:100]!r}.")
-        found = await service.feedback(await request.body())
-        request.scope["state"]["rows"] = found["accepted"]
-        return _json(found)
-
-
-def _add_looks(app: FastAPI, service: Service) -> None:
-    plain: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": schemas.TEXT}}}}
-
-    @app.get("/model", summary="What is served", responses=schemas.describe_reply(schemas.MODEL))
+def _add_looks(app: APIRouter, service: Service) -> None:
+    @app.get("/model", summary="What is served", responses=schemas.describe_replies(schemas.Served))
     async def model() -> Response:
         return _json(service.model())
 
-    @app.get("/drift", summary="Coverage and drift", responses=schemas.describe_reply(schemas.DRIFT))
+    @app.get("/drift", summary="Coverage and drift", responses=schemas.describe_replies(schemas.DriftHistory))
     async def drift() -> Response:
         return _json(service.drift())
 
-    @app.get("/examples", summary="Rows to try", responses=schemas.describe_reply(schemas.EXAMPLES))
+    @app.get("/examples", summary="Rows to try", responses=schemas.describe_replies(schemas.ExampleRows))
     async def examples() -> Response:
         found = service.examples
         return _json({"source": found.source, "total": found.total, "rows": found.list_rows()})
 
-    one = schemas.describe_reply({"type": "object"}, 404, 422)
+    one = schemas.describe_refusals(404)
 
     @app.get("/examples/{row}", summary="One of them, as a request", responses=one)
     async def example(row: str) -> Response:
@@ -137,19 +167,23 @@ def _add_looks(app: FastAPI, service: Service) -> None:
             raise Refused(404, f"there is no example {row[:20]!r}; there are {len(service.examples)}.")
         return _json(service.examples.row(int(row)))
 
-    @app.get("/metrics", summary="For Prometheus", responses=plain, response_class=PlainTextResponse)
+    @app.get("/metrics", summary="For Prometheus", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(service.counts.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/healthz", summary="Whether it runs", responses=plain, response_class=PlainTextResponse)
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    late: dict[int | str, dict[str, Any]] = {503: {"description": "Not yet."}}
+
+    @app.head("/healthz", include_in_schema=False)
+    @app.get("/healthz", summary="Whether it runs", response_class=PlainTextResponse)
     async def healthz() -> Response:
-        return Response("ok\n", media_type="text/plain")
+        return PlainTextResponse("ok\n")
 
-    late: dict[int | str, dict[str, Any]] = {**plain, 503: {"description": "Not yet."}}
-
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", summary="Whether it is compiled", responses=late, response_class=PlainTextResponse)
     async def readyz() -> Response:
-        return Response(f"{service.state}\n", 200 if service.state == READY else 503, media_type="text/plain")
+        return PlainTextResponse(f"{service.state}\n", 200 if service.state == READY else 503)
 
 
 def _add_page(app: FastAPI) -> None:

@@ -1,14 +1,13 @@
-"""From the body of a request to outputs of a model: JSON, a .npz archive, or an Arrow stream."""
+"""From the body of a request to outputs of a model: JSON, or a file in any format that the command line reads."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,7 @@ from vicinal.outputs import ModelOutputs, check_distinct_ids
 from vicinal.service.errors import Refused
 from vicinal.service.options import LONGEST_ID, NAMES, Options, read_options
 from vicinal.tables.files import KNOWN, MAX_TEXT, STANDARD_INPUT
-from vicinal.tables.ipc import ArrowTable
-from vicinal.tables.npz import NpzTable
+from vicinal.tables.opening import open_table
 from vicinal.tables.rows import TARGETS, recognize_columns
 from vicinal.tables.table import Columns, Table
 
@@ -31,13 +29,18 @@ with needs("pydantic", "serve"):
 JSON = "application/json"
 NPZ = "application/x-npz"
 ARROW = "application/vnd.apache.arrow.stream"
-ARROW_FILE = "application/vnd.apache.arrow.file"
-TABLES: dict[str, Callable[[Path], Table]] = {
-    NPZ: NpzTable.open,
-    ARROW: ArrowTable.open,
-    ARROW_FILE: ArrowTable.open,
+TABLES = {
+    NPZ: ".npz",
+    ARROW: ".arrow",
+    "application/vnd.apache.arrow.file": ".arrow",
+    "application/vnd.apache.parquet": ".parquet",
+    "text/csv": ".csv",
+    "application/x-ndjson": ".jsonl",
 }
-"""Kinds of bodies that are tables, and who reads them."""
+"""Kinds of bodies that are files, and how such a file's name ends."""
+
+LISTS_PER_ROW, FEW_LISTS = 12, 1_000
+"""Lists of JSON that a row may have: empty ones take 50 times the room that they have in a body."""
 
 FLAT = ("predictions", "lower", "upper", "scales", "row_ids", "uniforms", "labels", "targets")
 """Columns with one value a row; the others have many."""
@@ -54,8 +57,11 @@ class Asked:
     options: Options
 
 
-def parsed_json(body: bytes) -> dict[str, Any]:
-    """Return the object that a body is."""
+def parsed_json(body: bytes, most_rows: int) -> dict[str, Any]:
+    """Return the object that a body is; refuse one with more lists than its rows can have."""
+    lists, most = body.count(b"[") + body.count(b"{"), LISTS_PER_ROW * most_rows + FEW_LISTS
+    if lists > most:
+        raise Refused(413, f"the body has {lists} lists; {most_rows} rows have at most {most}. Send them in parts.")
     try:
         found = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -76,12 +82,12 @@ class Limits:
 
 def parse_request(body: bytes, content_type: str, query: Mapping[str, str], limits: Limits) -> Asked:
     """Return what a request asks; a refusal says what was expected."""
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = _media_type(content_type)
     if kind in TABLES:
         options = read_options(query, {})
         outputs, targets = _from_table(body, TABLES[kind], limits)
     elif kind == JSON:
-        found = parsed_json(body)
+        found = parsed_json(body, limits.most_rows)
         check_keys(found, (*KNOWN, "class_names", *NAMES))
         options = read_options(query, {name: found.pop(name) for name in NAMES if name in found})
         table = _json_table(found)
@@ -92,6 +98,15 @@ def parse_request(body: bytes, content_type: str, query: Mapping[str, str], limi
         hint = f" With curl: -H 'Content-Type: {JSON}'." if kind == "application/x-www-form-urlencoded" else ""
         raise Refused(415, f"Content-Type must be one of {expected}; got {content_type[:100]!r}.{hint}")
     return _choose(Asked(outputs, targets, options))
+
+
+def is_json(content_type: str) -> bool:
+    """Return whether a body is JSON, by its header."""
+    return _media_type(content_type) == JSON
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def _choose(found: Asked) -> Asked:
@@ -216,14 +231,14 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _from_table(
-    body: bytes, opened: Callable[[Path], Table], limits: Limits
-) -> tuple[ModelOutputs, NDArray[Any] | None]:
+def _from_table(body: bytes, suffix: str, limits: Limits) -> tuple[ModelOutputs, NDArray[Any] | None]:
     if not body:
         raise Refused(422, "the body is empty; send rows.")
-    with in_memory(body) as path:
+    with TemporaryDirectory(prefix="vicinal-") as folder:
+        path = Path(folder) / f"body{suffix}"
+        path.write_bytes(body)
         try:
-            return _rows(opened(path), limits)
+            return _rows(open_table([str(path)]), limits)
         except VicinalError as error:
             msg = str(error).replace(str(path), "the body")
             raise InvalidFile(msg) from error
@@ -235,20 +250,8 @@ def _rows(table: Table, limits: Limits) -> tuple[ModelOutputs, NDArray[Any] | No
     if (table.n_rows or 0) > limits.most_rows:
         msg = f"a request may have {limits.most_rows} rows; this one has {table.n_rows}. Send them in parts."
         raise Refused(413, msg)
-    headers = table.headers if isinstance(table, NpzTable) else {}  # others are not compressed
-    unpacked = sum(headers[name].nbytes for name in {*rows.columns.values(), "class_names"} if name in headers)
+    truth = () if rows.truth is None else (rows.truth,)
+    unpacked = table.unpacked_bytes(list({*rows.columns.values(), *truth}))
     if unpacked > limits.most_bytes:
         raise Refused(413, f"a request may unpack to {limits.most_bytes} bytes; this one says {unpacked}.")
     return rows.whole()
-
-
-@contextmanager
-def in_memory(body: bytes) -> Iterator[Path]:
-    """Give readers of files a body to read, without a disk."""
-    handle = os.memfd_create("body")
-    try:
-        with os.fdopen(handle, "wb", closefd=False) as file:
-            file.write(body)
-        yield Path(f"/proc/self/fd/{handle}")
-    finally:
-        os.close(handle)

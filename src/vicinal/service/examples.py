@@ -60,7 +60,7 @@ def from_file(path: str, predictor: AnyPredictor) -> Examples:
     """Return the first rows of a file; the predictor must be able to answer them."""
     table = open_table([path])
     rows = recognize_columns(table, truth=any(name in table.columns for name in TARGETS))
-    outputs, targets = next(rows.each(lambda _, outputs, targets: (outputs, targets), MOST))
+    outputs, targets = next(rows.each(lambda chunk: (chunk.outputs, chunk.targets), MOST))
     try:
         predictor.predict(outputs[:1])  # type: ignore[arg-type]  # it refuses what it cannot answer
         DriftMonitor(predictor).check_new(row_marks(outputs))

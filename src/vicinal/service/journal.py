@@ -1,159 +1,223 @@
-"""An append-only file of records, each with its checksum: what a process had said survives its end.
+"""The journal: answers and truths in an SQLite file, so that what a process had said survives its end.
 
-A record is with the system before anyone is told of it, so that `kill -9` loses nothing; a power cut may lose the last
-seconds. A last record that was cut off is dropped. Records hold names and numbers, never code.
+What is written is with the system before anyone is told of it, so that `kill -9` loses nothing; a power cut may lose
+the last seconds. Rows hold names and numbers, never code.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-import struct
-import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+import re
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.files import replacing, writable, writing
+from vicinal._util.arrays import Bools, Floats
+from vicinal._util.files import hold_lock, writable, writing
 from vicinal._util.text import one_line
-from vicinal.errors import CannotWrite, CorruptArtifact
+from vicinal.errors import CannotWrite, CorruptArtifact, UnsupportedArtifact
+from vicinal.service.answered import Answered, pack_rows, unpack_rows
 
-FRAME = struct.Struct("<4sIQI")  # mark, length of the words, length of all, checksum of all
-CHECK = struct.Struct("<I")  # of what stands before it
-HEAD = FRAME.size + CHECK.size
-MARK = b"vcj1"
-LEAST = 64 << 20
-"""Bytes below which a journal is never written anew."""
+SCHEMA = (
+    "CREATE TABLE journal (model TEXT NOT NULL)",
+    """CREATE TABLE answers (
+    number INTEGER PRIMARY KEY, -- in the order they were given
+    batch INTEGER NOT NULL CHECK (batch <= number), -- number of the first that was given with it
+    row_id TEXT NOT NULL UNIQUE CHECK (typeof(row_id) = 'text'),
+    key CHECK (typeof(key) IN ('integer', 'text', 'null')), -- the id that it came with, where it did
+    asked REAL NOT NULL CHECK (typeof(asked) = 'real' AND asked BETWEEN 0 AND 1), -- coverage
+    time REAL NOT NULL, -- seconds since 1970
+    threshold REAL CHECK (typeof(threshold) IN ('real', 'null')), -- of a set
+    lower REAL CHECK (typeof(lower) IN ('real', 'null')), -- of an interval
+    upper REAL CHECK (typeof(upper) IN ('real', 'null')),
+    form TEXT NOT NULL CHECK (typeof(form) = 'text'), -- columns that outputs holds, as numpy names their types
+    outputs BLOB NOT NULL CHECK (typeof(outputs) = 'blob'), -- what the model said
+    truth INTEGER -- its number; 0 where it was told of other outputs; null where it may come
+)""",
+    """CREATE TABLE truths (
+    number INTEGER PRIMARY KEY, -- in the order they came
+    batch INTEGER NOT NULL CHECK (batch <= number), -- number of the first that was counted with it
+    row_id TEXT NOT NULL,
+    target NOT NULL CHECK (typeof(target) IN ('integer', 'real')),
+    score REAL NOT NULL CHECK (typeof(score) = 'real'),
+    covered INTEGER NOT NULL CHECK (covered IN (0, 1)),
+    asked REAL NOT NULL CHECK (typeof(asked) = 'real' AND asked BETWEEN 0 AND 1)
+)""",
+)
+BOUNDS = ("threshold", "lower", "upper")
+ADD_ANSWER = """INSERT OR REPLACE INTO answers VALUES (
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, CASE WHEN ?12 THEN
+    (SELECT CASE WHEN form = ?10 AND outputs = ?11 THEN truth ELSE 0 END FROM answers WHERE row_id = ?3) END)"""
+"""A row that is answered again keeps its truth, where the model says the same of it."""
 
+TRUTH = [("batch", np.int64), ("score", np.float64), ("covered", np.bool_), ("asked", np.float64)]
 
-@dataclass(frozen=True, eq=False)
-class Record:
-    """Words, as JSON, and arrays."""
+DAMAGE = (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What is raised where a file holds nonsense."""
 
-    words: dict[str, Any]
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+INSIDE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""What SQLite says of what a file holds; anything else is about getting at it."""
 
-    def pack(self) -> bytes:
-        """Return the record as bytes."""
-        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
-        shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
-        words = json.dumps({**self.words, "arrays": shapes}, allow_nan=False).encode()
-        body = b"".join([words, *(array.tobytes() for array in arrays.values())])
-        frame = FRAME.pack(MARK, len(words), len(body), zlib.crc32(body))
-        return frame + CHECK.pack(zlib.crc32(frame)) + body
+MOUNTS = Path("/proc/mounts")
+"""Where Linux says which file systems there are; elsewhere it is not asked."""
 
-    @classmethod
-    def unpack(cls, body: bytes, length: int) -> Record:
-        """Return the record that bytes are."""
-        words = json.loads(body[:length])
-        arrays, place = {}, length
-        for name, (kind, shape) in words.pop("arrays").items():
-            dtype = np.dtype(kind)
-            if dtype.kind not in "fiubU":
-                msg = f"{name} holds {kind}"
-                raise ValueError(msg)
-            count = int(np.prod(shape, dtype=np.int64))
-            arrays[name] = np.frombuffer(body, dtype, count, place).reshape(shape)
-            place += count * dtype.itemsize
-        return cls(words, arrays)
+NETWORK = re.compile(r"nfs4?|cifs|smb3|smbfs|9p|afs|lustre|ceph|gpfs|beegfs|fuse\.(sshfs|glusterfs|ceph|s3fs)")
 
 
 class Journal:
-    """A file that records are added to, by one process at a time."""
+    """A file that answers and truths are added to, by one process at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = writable(path)
-        with writing(path):
+        check_local(self.path)
+        with ExitStack() as stack, writing(path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._handle = self._open()
-        self._length = 0  # of what is known to be whole
-        self._dense = LEAST  # bytes after it was last written anew
-        self.dropped = 0  # bytes of a last record that was cut off
+            refusal = f"cannot write {self.path}: another process is writing it."
+            stack.enter_context(hold_lock(self.path.with_name(f".{self.path.name}.lock"), refusal))
+            if not self.path.exists():  # SQLite gives the files beside it the same mode
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            self._db = stack.enter_context(closing(open_journal(self.path)))
+            with opening(self.path):
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = NORMAL")
+            self._held = stack.pop_all()
 
-    def read(self) -> Iterator[Record]:
-        """Yield all records from the beginning; a last one that was cut off is removed from the file."""
-        size = os.fstat(self._handle).st_size
-        with self.path.open("rb") as file:
-            while self._length < size:
-                found = self._next(file, size - self._length)
-                if found is None:
-                    self.dropped = size - self._length
-                    os.ftruncate(self._handle, self._length)
-                    return
-                yield found
-                self._length = file.tell()
+    def begin(self, model: str) -> None:
+        """Begin the journal of a model where the file is empty; refuse that of another."""
+        with self._transaction():
+            self._db.execute("BEGIN IMMEDIATE")  # which a file that cannot be written refuses
+            if not _tables(self._db):
+                for table in SCHEMA:
+                    self._db.execute(table)
+                self._db.execute("INSERT INTO journal VALUES (?)", [model])
+        check_model(self._db, self.path, model)
 
-    def _next(self, file: BinaryIO, left: int) -> Record | None:
-        """Return the next record; None where the file ends within it, or in zeros, as a power cut leaves it."""
-        head = file.read(HEAD)
-        if len(head) < HEAD and (MARK.startswith(head[: len(MARK)]) or head.startswith(MARK)):
-            return None
-        if not head.strip(b"\0") and not file.read().strip(b"\0"):
-            return None
-        if len(head) < HEAD or not head.startswith(MARK):
-            raise self._report_damage("there is no record")
-        _, words, length, checksum = FRAME.unpack(head[: FRAME.size])
-        if CHECK.unpack(head[FRAME.size :])[0] != zlib.crc32(head[: FRAME.size]) or words > length > 0:
-            raise self._report_damage("the head of a record does not agree with its checksum")
-        body = file.read(length)
-        if zlib.crc32(body) != checksum:
-            if HEAD + length >= left:
-                return None
-            raise self._report_damage("a record does not agree with its checksum")
-        try:
-            return Record.unpack(body, words)
-        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-            raise self._report_damage(one_line(error)) from error
+    def answers(self, *bounds: str) -> Iterator[Answered]:
+        """Yield all answers with these bounds, the oldest first."""
+        names = ", ".join(("batch, form, asked, typeof(key), row_id, key, outputs, truth IS NOT NULL", *bounds))
+        found = self._db.execute(f"SELECT {names} FROM answers ORDER BY number")  # noqa: S608  names of columns
+        for (batch, form, asked, _), together in groupby(found, lambda row: row[:4]):
+            ids, keys, rows, told, *columns = zip(*(row[4:] for row in together), strict=True)
+            if any(None in column for column in columns):
+                msg = "an answer lacks a bound"
+                raise ValueError(msg)
+            ends = {name: np.array(column) for name, column in zip(bounds, columns, strict=True)}
+            outputs = unpack_rows(keys, form, rows)
+            yield Answered(list(ids), outputs, ends, asked, np.array(told, np.bool_), batch)
 
-    def append(self, record: Record) -> None:
-        """Add a record: all of it, or nothing."""
-        packed = memoryview(record.pack())
-        written = 0
-        try:
-            while written < len(packed):
-                written += os.write(self._handle, packed[written:])
-        except OSError as error:
-            os.ftruncate(self._handle, self._length)
-            msg = f"cannot write {self.path}: {(error.strerror or str(error)).lower()}; nothing was added to it."
-            raise CannotWrite(msg) from error
-        self._length += written
+    def truths(self) -> NDArray[Any]:
+        """Return batch, score, covered and asked of all truths, in the order they came."""
+        found = self._db.execute("SELECT batch, score, covered, asked FROM truths ORDER BY number")
+        return np.fromiter(found, TRUTH)
 
-    @property
-    def overgrown(self) -> bool:
-        """Whether it is worth writing anew what still counts."""
-        return self._length > 2 * self._dense
+    def add_answers(self, answered: Answered, oldest: int) -> int:
+        """Add answers, all or none, and delete those before the batch `oldest`; return the number of this batch."""
+        keys, form, rows = pack_rows(answered.outputs)
+        n, now = len(rows), time.time()
+        bounds = [answered.bounds[name].tolist() if name in answered.bounds else [None] * n for name in BOUNDS]
+        with self._transaction():
+            batch = self._next("answers")
+            self._db.execute("DELETE FROM answers WHERE number < ?", [oldest])
+            columns = (answered.ids, keys, [answered.asked] * n, [now] * n, *bounds, [form] * n, rows)
+            found = zip(range(batch, batch + n), [batch] * n, *columns, answered.told.tolist(), strict=True)
+            self._db.executemany(ADD_ANSWER, found)
+        return batch
 
-    def rewrite(self, records: Iterable[Record]) -> None:
-        """Put these records in the place of all there are, at once."""
-        self._dense *= 2  # not again at once, should it fail
-        with replacing(self.path) as file:
-            for record in records:
-                file.write(record.pack())
-        old, self._handle = self._handle, self._open()
-        os.close(old)
-        self._length = os.fstat(self._handle).st_size
-        self._dense = max(LEAST, self._length)
+    def add_truths(
+        self, ids: Sequence[str], targets: NDArray[Any], scores: Floats, covered: Bools, asked: Floats, together: int
+    ) -> None:
+        """Add truths, all or none, which are counted so many `together`."""
+        with self._transaction():
+            first = self._next("truths")
+            numbers = range(first, first + len(ids))
+            batches = (number - (number - first) % together for number in numbers)
+            columns = (column.tolist() for column in (targets, scores, covered, asked))
+            rows = zip(numbers, batches, ids, *columns, strict=True)
+            self._db.executemany("INSERT INTO truths VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            told = zip(numbers, ids, strict=True)
+            self._db.executemany("UPDATE answers SET truth = ? WHERE row_id = ?", told)
 
     def close(self) -> None:
-        """See that all of it is on the disk."""
-        os.fsync(self._handle)
-        os.close(self._handle)
+        """See that all of it is in the one file, and let others have it."""
+        self._held.close()
 
-    def _open(self) -> int:
-        with writing(self.path):
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write all of it or nothing."""
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            msg = f"cannot write {self.path}: another process is writing it."
-            raise CannotWrite(msg) from None
-        return handle
+            with self._db:
+                yield
+        except (sqlite3.Error, OverflowError) as error:
+            msg = f"cannot write {self.path}: {one_line(error)}; nothing was added to it."
+            raise CannotWrite(msg) from error
 
-    def _report_damage(self, why: str) -> CorruptArtifact:
-        return CorruptArtifact(f"{self.path} is damaged at byte {self._length}: {why}. Move it away to begin anew.")
+    def _next(self, table: str) -> int:
+        last = self._db.execute(f"SELECT max(number) FROM {table}").fetchone()[0]  # noqa: S608  one of two names
+        return 1 + (last or 0)
+
+
+def open_journal(path: Path) -> sqlite3.Connection:
+    """Open a file that is there; refuse one that is damaged, or no journal."""
+    with opening(path), ExitStack() as stack:
+        # Requests are answered in one thread, which need not be this one.
+        found = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, check_same_thread=False)
+        stack.enter_context(closing(found))
+        if _tables(found) not in ((), SCHEMA):
+            msg = f"{path} is not a journal of this version: it has other tables. Name another file."
+            raise UnsupportedArtifact(msg)
+        said = found.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if said != "ok":
+            raise ValueError(said)
+        stack.pop_all()
+        return found
+
+
+@contextmanager
+def opening(path: Path) -> Iterator[None]:
+    """Say in one sentence what is wrong with a journal that is read."""
+    try:
+        yield
+    except (CannotWrite, UnsupportedArtifact, CorruptArtifact):
+        raise
+    except DAMAGE as error:
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in INSIDE:  # the rest is detail
+            msg = f"cannot open {path}: {one_line(error)}."
+            raise CannotWrite(msg) from error
+        msg = f"{path} is damaged: {one_line(error).removesuffix('.')}. Move it away to begin anew."
+        raise CorruptArtifact(msg) from error
+
+
+def check_model(journal: sqlite3.Connection, path: Path, model: str) -> None:
+    """Refuse the journal of another model."""
+    ((theirs,),) = journal.execute("SELECT model FROM journal")
+    if theirs != model:
+        said = f"({str(theirs)[:20]}..., not {model[:20]}...)"
+        msg = f"{path}: it is the journal of another model {said}; name another file."
+        raise UnsupportedArtifact(msg)
+
+
+def check_local(path: Path) -> None:
+    """Refuse a file on another machine, where one can tell."""
+    if not MOUNTS.exists():
+        return
+    places = {}
+    for line in MOUNTS.read_text(errors="surrogateescape").splitlines():
+        _, place, kind, *_ = line.split(" ")
+        places[Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place))] = kind
+    kind = next((places[folder] for folder in (path, *path.parents) if folder in places), "")
+    if NETWORK.fullmatch(kind):
+        why = f"it is on a network file system ({kind}), and SQLite's log needs memory that one machine shares"
+        msg = f"cannot open {path}: {why}. Name a file on a local disk."
+        raise CannotWrite(msg)
+
+
+def _tables(journal: sqlite3.Connection) -> tuple[str, ...]:
+    found = journal.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
+    return tuple(sql for (sql,) in found)

@@ -6,10 +6,9 @@ truth that could not be written is not remembered either.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Bools, Floats
 from vicinal._util.hashing import row_marks
-from vicinal.errors import CannotWrite, CorruptArtifact, UnsupportedArtifact
 from vicinal.evaluation.drift import Drift, DriftMonitor
-from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
+from vicinal.outputs import ModelOutputs, as_regression
+from vicinal.predictor.predictors import SetPredictor
 from vicinal.regions import PredictionSets
+from vicinal.service.answered import Answered
 from vicinal.service.batching import AnyPredictor, Regions
-from vicinal.service.journal import Journal, Record
+from vicinal.service.journal import Journal, opening
 from vicinal.service.logs import log
 
 AT_A_TIME = 100
@@ -31,54 +31,8 @@ AT_A_TIME = 100
 MOST_BYTES = 1 << 29
 """Bytes of remembered answers; where rows are long, fewer answers are remembered."""
 
-OVERHEAD = 500
-"""Bytes that go with an answer, besides what its truth is scored by."""
-
 POINTS = 400
 """Moments of the past that the page shows."""
-
-KINDS: dict[str, type[ModelOutputs]] = {"sets": ClassificationOutputs, "intervals": RegressionOutputs}
-
-
-@dataclass(eq=False)
-class Answered:
-    """Answers that were given together, and what their truth is scored by."""
-
-    ids: list[str]
-    outputs: ModelOutputs
-    bounds: dict[str, Floats]  # threshold | lower, upper: (n,) each
-    asked: float  # coverage
-    told: Bools  # (n,) whose truth is known
-    live: int = 0  # rows that have not been answered again, or forgotten
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that are held, about."""
-        columns = (getattr(self.outputs, one.name) for one in fields(self.outputs))
-        return OVERHEAD * (1 + len(self.ids)) + sum(one.nbytes for one in columns if isinstance(one, np.ndarray))
-
-    def covers(self, rows: Sequence[int], scores: Floats, targets: NDArray[Any]) -> Bools:
-        """Return whether the answer for each of some rows holds its truth, (rows,)."""
-        if "threshold" in self.bounds:
-            return np.asarray(scores <= self.bounds["threshold"][rows])
-        return np.asarray((self.bounds["lower"][rows] <= targets) & (targets <= self.bounds["upper"][rows]))
-
-    def record(self) -> Record:
-        """Return it as the journal keeps it."""
-        columns = {one.name: getattr(self.outputs, one.name) for one in fields(self.outputs)}
-        given = {f"outputs.{name}": column for name, column in columns.items() if isinstance(column, np.ndarray)}
-        bounds = {f"bounds.{name}": column for name, column in self.bounds.items()}
-        words = {"type": "answers", "ids": self.ids, "asked": self.asked}
-        return Record(words, {**given, **bounds, "told": self.told})
-
-    @classmethod
-    def of_record(cls, record: Record, kind: type[ModelOutputs]) -> Answered:
-        """Return what the journal kept."""
-        columns: dict[str, Any] = dict.fromkeys((one.name for one in fields(kind)), None)
-        columns |= {name[8:]: array for name, array in record.arrays.items() if name.startswith("outputs.")}
-        bounds = {name[7:]: array for name, array in record.arrays.items() if name.startswith("bounds.")}
-        told = record.arrays["told"].copy()
-        return cls(record.words["ids"], kind(**columns), bounds, record.words["asked"], told)
 
 
 @dataclass(frozen=True)
@@ -104,7 +58,11 @@ class Ledger:
         self._bytes = 0
         self._journal: Journal | None = None
         if journal is not None:
-            self._replay(journal)
+            try:
+                self._replay(journal)
+            except BaseException:
+                journal.close()
+                raise
             self._journal = journal
 
     def __len__(self) -> int:
@@ -112,18 +70,18 @@ class Ledger:
 
     def remember(self, ids: list[str], outputs: ModelOutputs, regions: Regions, asked: float) -> None:
         """Remember answers; the oldest are forgotten where there are too many."""
-        if not self.predictor.scores_read_representations:
-            outputs = replace(outputs, representations=None)
         if isinstance(regions, PredictionSets):
             bounds = {"threshold": regions.thresholds}
         else:
             bounds = {"lower": regions.lower, "upper": regions.upper}
         told = np.array([row_id in self._known and self._is_told(row_id) for row_id in ids])
         answered = Answered(ids, outputs, bounds, asked, told)
+        if not self.predictor.reads_representations:
+            answered.outputs = replace(outputs, representations=None)
         if self._journal is not None:
-            self._journal.append(answered.record())
+            oldest = self._batches[0].batch if self._batches else 0
+            answered.batch = self._journal.add_answers(answered, oldest)
         self._keep(answered)
-        self._tidy()
 
     def truths(self, ids: Sequence[str]) -> Truths:
         """Find the answers whose truth has come; those that are not remembered, or told before, are said."""
@@ -158,14 +116,15 @@ class Ledger:
         self.monitor.check_new(marks)
         return scores, covered, np.array([answered.asked for answered, _ in places])
 
-    def tell(self, ids: Sequence[str], scores: Floats, covered: Bools, asked: Floats) -> Iterator[Drift]:
+    def tell(
+        self, ids: Sequence[str], targets: NDArray[Any], scores: Floats, covered: Bools, asked: Floats
+    ) -> Iterator[Drift]:
         """Take truths in, each of which `truths` has found and `score_truths` has scored; yield as they are counted.
 
         All of them are written, and marked as told, before the first is counted.
         """
         if self._journal is not None:
-            arrays: dict[str, NDArray[Any]] = {"scores": scores, "covered": covered, "asked": asked}
-            self._journal.append(Record({"type": "truths", "ids": list(ids)}, arrays))
+            self._journal.add_truths(ids, targets, scores, covered, asked, AT_A_TIME)
         for row_id in ids:
             if row_id in self._known:
                 answered, row = self._known[row_id]
@@ -175,7 +134,6 @@ class Ledger:
             drift = self.monitor.record(scores[some], covered[some], asked[some])
             self.history.append(drift)
             yield drift
-        self._tidy()
 
     def close(self) -> None:
         """See that the journal is on the disk."""
@@ -187,6 +145,8 @@ class Ledger:
         return bool(answered.told[row])
 
     def _keep(self, answered: Answered) -> None:
+        if not self.predictor.scores_read_representations:  # the journal has them, for later calibration
+            answered.outputs = replace(answered.outputs, representations=None)
         for row, row_id in enumerate(answered.ids):
             self._drop(row_id)  # so that it counts as new
             self._known[row_id] = (answered, row)
@@ -215,58 +175,20 @@ class Ledger:
             self._batches = deque(one for one in self._batches if one.live)
             self._bytes = sum(one.nbytes for one in self._batches)
 
-    def _tidy(self) -> None:
-        """Write the journal anew where most of it no longer counts; where that fails, the old one goes on."""
-        if self._journal is None or not self._journal.overgrown:
-            return
-        try:
-            self._journal.rewrite(self._records())
-        except CannotWrite as error:
-            log("journal", level=logging.ERROR, why=f"it could not be written anew and goes on growing: {error}")
-
-    def _records(self) -> Iterator[Record]:
-        """Yield all that is needed to come back to this state."""
-        yield self._beginning()
-        moments = [asdict(one) for one in self.history]
-        yield Record({"type": "state", "drift": self.monitor.snapshot(), "history": moments})
-        for answered in self._batches:
-            rows = [row for row, row_id in enumerate(answered.ids) if self._known.get(row_id) == (answered, row)]
-            if rows:
-                ids = [answered.ids[row] for row in rows]
-                bounds = {name: column[rows] for name, column in answered.bounds.items()}
-                some = Answered(ids, answered.outputs[np.array(rows)], bounds, answered.asked, answered.told[rows])
-                yield some.record()
-
-    def _beginning(self) -> Record:
-        return Record({"type": "journal", "model": self.model})
-
     def _replay(self, journal: Journal) -> None:
         """Come back to the state that a journal tells of; begin it where it is empty."""
-        first = True
-        for record in journal.read():
-            try:
-                self._again(record, first=first)
-            except (ValueError, TypeError, LookupError, AttributeError) as error:
-                if isinstance(error, UnsupportedArtifact):
-                    raise UnsupportedArtifact(f"{journal.path}: {error}") from None
-                msg = f"{journal.path} is damaged: {error!r}. Move it away to begin anew."
-                raise CorruptArtifact(msg) from error
-            first = False
-        if first:
-            journal.append(self._beginning())
-        rows = self.monitor.drift.rows
-        log("journal", file=str(journal.path), answers=len(self), truths=rows, bytes_dropped=journal.dropped)
+        with opening(journal.path):
+            journal.begin(self.model)
+            sets = self.predictor if isinstance(self.predictor, SetPredictor) else None
+            for answered in journal.answers(*(["lower", "upper"] if sets is None else ["threshold"])):
+                (as_regression if sets is None else sets.check_classes)(answered.outputs)
+                self._keep(answered)
+            truths = journal.truths()
+            firsts = np.flatnonzero(np.diff(truths["batch"], prepend=0))
+            older, *moments = np.split(truths, firsts[-POINTS:])  # what the page does not show is counted at once
+            self._count(older)
+            self.history.extend(self._count(some) for some in moments)
+        log("journal", file=str(journal.path), answers=len(self), truths=len(truths))
 
-    def _again(self, record: Record, *, first: bool) -> None:
-        words, arrays = record.words, record.arrays
-        if first and (words["type"] != "journal" or words["model"] != self.model):
-            theirs = str(words.get("model", "none"))[:20]
-            msg = f"it is the journal of another model ({theirs}..., not {self.model[:20]}...); name another file."
-            raise UnsupportedArtifact(msg)
-        if words["type"] == "answers":
-            self._keep(Answered.of_record(record, KINDS[self.predictor.kind]))
-        elif words["type"] == "truths":
-            deque(self.tell(words["ids"], arrays["scores"], arrays["covered"], arrays["asked"]), maxlen=0)
-        elif words["type"] == "state":
-            self.monitor.resume(words["drift"])
-            self.history.extend(Drift(**{**one, "interval": tuple(one["interval"])}) for one in words["history"])
+    def _count(self, truths: NDArray[Any]) -> Drift:
+        return self.monitor.record(truths["score"], truths["covered"], truths["asked"])

@@ -4,7 +4,14 @@
 
   const { $, h, tagged, table, known, whole, share, level, number, score, themed } = vicinal;
   const { value, curves, interval, coverageChart, driftChart } = drawings;
-  const TYPES = { npz: "application/x-npz", arrow: "application/vnd.apache.arrow.stream", json: "application/json" };
+  const TYPES = {
+    npz: "application/x-npz",
+    parquet: "application/vnd.apache.parquet",
+    arrow: "application/vnd.apache.arrow.stream",
+    csv: "text/csv",
+    jsonl: "application/x-ndjson",
+    json: "application/json",
+  };
   const LISTED = 500; // rows of a file that can be picked
   const POLL = 2000; // milliseconds
   const GONE = "The service does not answer. Is it still running?";
@@ -176,7 +183,7 @@
   async function load(file) {
     const type = TYPES[file.name.split(".").at(-1).toLowerCase()];
     if (!state.model) throw new Error("The service has not answered yet.");
-    if (!type) throw new Error(`${file.name} is not a .npz, .arrow or .json file.`);
+    if (!type) throw new Error(`${file.name} is not a .npz, .parquet, .arrow, .csv, .jsonl or .json file.`);
     const most = state.model.limits.body_bytes;
     const long = `${file.name} has ${whole(file.size)} bytes; the service takes ${whole(most)}.`;
     if (file.size > most) throw new Error(long);

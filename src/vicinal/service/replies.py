@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from vicinal.service.bodies import ARROW, JSON, NPZ
 from vicinal.service.errors import Refused
 from vicinal.tables.batch.answers import Answers
 from vicinal.tables.batch.columns import answer_columns
-from vicinal.tables.batch.sinks import Npz, as_arrow, plain
+from vicinal.tables.batch.sinks import Sink, plain, write_npz, write_stream
 
 
 def answers_of(ids: list[str], regions: Regions) -> Answers:
     """Return sets or intervals with the ids by which their truth is told."""
-    return Answers(np.array(ids), regions, None, None)
+    return Answers(np.array(ids), regions)
 
 
 def as_json(value: object) -> bytes:
@@ -35,28 +34,17 @@ def _json(answers: Answers, about: dict[str, Any], truths: list[Any] | None = No
     return as_json({"answers": rows, **about})
 
 
-def _npz(answers: Answers, about: dict[str, Any]) -> bytes:
+def _write(answers: Answers, about: dict[str, Any], sink: Sink) -> bytes:
     with io.BytesIO() as file:
-        Npz().write(answers, file, about=np.array(json.dumps(about)))
-        return file.getvalue()
-
-
-def _arrow(answers: Answers, about: dict[str, Any]) -> bytes:
-    import pyarrow as pa
-
-    table = pa.table({name: as_arrow(column) for name, column in answer_columns(answers).items()})
-    table = table.replace_schema_metadata({b"vicinal": json.dumps(about).encode()})
-    with io.BytesIO() as file:
-        with pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table)
+        sink([answers], about, file)
         return file.getvalue()
 
 
 MOST_LABELS = 1_000_000
 """Labels in a reply as JSON: they are written out."""
 
-FORMATS: dict[str, Callable[[Answers, dict[str, Any]], bytes]] = {JSON: _json, NPZ: _npz, ARROW: _arrow}
-"""Kinds of replies, and who writes them."""
+SINKS: dict[str, Sink] = {NPZ: write_npz, ARROW: write_stream}
+"""Kinds of replies besides JSON, and who writes them."""
 
 
 def reply(answers: Answers, about: dict[str, Any], accept: str, truths: list[Any] | None) -> tuple[bytes, str]:
@@ -66,11 +54,11 @@ def reply(answers: Answers, about: dict[str, Any], accept: str, truths: list[Any
     """
     parts = (part.partition(";") for part in accept.lower().split(","))
     wanted = (name.strip() for name, _, weight in parts if weight.replace(" ", "") not in ("q=0", "q=0.0"))
-    kind = next((name for name in wanted if name in FORMATS), JSON)
+    kind = next((name for name in wanted if name == JSON or name in SINKS), JSON)
     labels = int(answers.regions.sizes.sum()) if isinstance(answers.regions, PredictionSets) else 0
     if kind == JSON and labels > MOST_LABELS:
         msg = (
             f"the sets hold {labels} labels; a reply in JSON may have {MOST_LABELS}. Send fewer rows, or Accept: {NPZ}."
         )
         raise Refused(413, msg)
-    return (_json(answers, about, truths) if kind == JSON else FORMATS[kind](answers, about)), kind
+    return (_json(answers, about, truths) if kind == JSON else _write(answers, about, SINKS[kind])), kind

@@ -1,238 +1,350 @@
-"""What requests and replies look like, for OpenAPI: shapes are those of the model that is served."""
+"""What requests and replies look like: pydantic models, from which OpenAPI is made.
+
+Rows are read into arrays directly (`bodies.py`), not into these models: a list of numbers costs many times an array.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
+from vicinal._util.extras import needs
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import SetPredictor
 from vicinal.service.batching import AnyPredictor
-from vicinal.service.bodies import ARROW, ARROW_FILE, JSON, NPZ
+from vicinal.service.bodies import ARROW, JSON, NPZ, TABLES
 from vicinal.service.examples import as_body
 from vicinal.service.options import LONGEST_ID
 from vicinal.service.samples import input_width
 
-Schema = dict[str, Any]
+with needs("pydantic", "serve"):
+    from pydantic import BaseModel, ConfigDict, Field, create_model
+
+Schema: TypeAlias = dict[str, Any]
+Replies: TypeAlias = dict[int | str, dict[str, Any]]
 
 LONGEST_EXAMPLE = 4_096
 """Numbers in an example of a request."""
 
-NUMBER: Schema = {"type": "number"}
-TEXT: Schema = {"type": "string"}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-MAYBE_INFINITE: Schema = {"oneOf": [NUMBER, {"type": "string", "enum": ["inf", "-inf"]}]}
-MAYBE_MISSING: Schema = {"oneOf": [*MAYBE_INFINITE["oneOf"], {"type": "null"}]}
-COVERAGE: Schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
-ROW_IDS: Schema = {
-    "oneOf": [
-        {"type": "array", "items": {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}},
-        {"type": "array", "items": {"type": "string", "maxLength": LONGEST_ID}},
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
+Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+Number: TypeAlias = float | Literal["inf", "-inf"]
+Label: TypeAlias = str | int
+Curve: TypeAlias = list[tuple[Number | None, Number | None]]
+
+
+class Record(BaseModel):
+    """An object with just these fields."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class Refusal(Record):
+    """One sentence: what was wrong, what was found, what to do."""
+
+    detail: str
+    request_id: str | None = None
+
+
+class Guarantee(Record):
+    """What is promised."""
+
+    words: str
+    method: str
+    probability: float | None
+    rows: Count
+
+
+class About(Record):
+    """What is said with every answer."""
+
+    coverage: Share
+    guarantee: Guarantee
+    model: str
+
+
+class SetOfRow(Record):
+    """The prediction set of a row."""
+
+    row_id: str
+    set: list[Label]
+    size: Count
+    threshold: Number
+    confidence: float
+    truth: Label | None = None
+
+
+class IntervalOfRow(Record):
+    """The prediction interval of a row."""
+
+    row_id: str
+    lower: Number
+    upper: Number
+    length: Number
+    threshold: Number
+    truth: float | None = None
+
+
+class Sets(About):
+    """Prediction sets, one for each row."""
+
+    answers: list[SetOfRow]
+    note: str | None = None
+
+
+class Intervals(About):
+    """Prediction intervals, one for each row."""
+
+    answers: list[IntervalOfRow]
+    note: str | None = None
+
+
+class Neighbor(Record):
+    """A calibration row near the row that was asked about."""
+
+    row: Label
+    target: str
+    distance: Number | None
+    weight: float
+    score: Number | None
+
+
+class Explanation(About):
+    """Why a threshold is where it is."""
+
+    threshold: Number
+    global_threshold: Number
+    effective_size: float
+    n_neighbors: Count
+    words: str
+    neighbors_are: str
+    neighbor_column: str
+    neighbors: list[Neighbor]
+    scores_near: Curve
+    scores_everywhere: Curve
+
+
+class LabelOfRow(Record):
+    """A label, in the set or not."""
+
+    label: str
+    probability: float
+    score: Number
+    p_value: float | None
+    in_set: bool
+
+
+class ExplainedSet(Explanation):
+    """The explanation of a set."""
+
+    set: list[Label]
+    size: Count
+    confidence: float
+    labels: list[LabelOfRow]
+
+
+class ExplainedInterval(Explanation):
+    """The explanation of an interval."""
+
+    prediction: float
+    lower: Number
+    upper: Number
+    length: Number
+
+
+class Moment(Record):
+    """Coverage and drift after so many rows."""
+
+    rows: Count
+    window: Count
+    coverage: float | None
+    interval: tuple[float, float] | None
+    target: float | None
+    log10_capital: float
+    threshold: float
+    alarm: Count | None
+
+
+class DriftNow(Moment):
+    """Coverage and drift, in words too."""
+
+    words: str
+
+
+class DriftHistory(DriftNow):
+    """Coverage and drift, now and as they went."""
+
+    history: list[Moment]
+
+
+class Taken(Record):
+    """What became of truths."""
+
+    accepted: Count
+    unknown: list[str]
+    repeated: list[str]
+    drift: DriftNow
+
+
+class Limits(Record):
+    """What a request may be."""
+
+    body_bytes: Count
+    rows: Count
+
+
+class Served(Record):
+    """What is served."""
+
+    vicinal: str
+    kind: str
+    file: str
+    checksum: str
+    model: str | None
+    created: str | None
+    coverage: Share
+    most_coverage: float
+    guarantee: Guarantee
+    parts: dict[str, Any]
+    rows: Count
+    n_classes: Count | None
+    class_names: list[str] | None
+    reads_representations: bool
+    limits: Limits
+    remembers: Count
+
+
+class Example(Record):
+    """A row to try."""
+
+    row: Count
+    truth: str | float | None
+
+
+class ExampleRows(Record):
+    """Rows to try."""
+
+    source: str
+    total: Count | None
+    rows: list[Example]
+
+
+class RequestOptions(Record):
+    """What may be said besides the rows, in the body or in the address."""
+
+    coverage: Share | None = Field(None, description="Another coverage than the model's own.")
+    row: Count | None = Field(None, description="Only this one of the rows, from 0.")
+    neighbors: Count = Field(20, description="So many neighbors in an explanation.")
+    remember: bool = Field(default=True, description="Whether the truth may come later.")
+    id: Id | None = Field(
+        None, description="By which the truth of one row is told; unlike row_ids it has no say in the answer."
+    )
+
+
+def describe_options() -> list[Schema]:
+    """Return the options as parameters of an address."""
+    found = RequestOptions.model_json_schema()["properties"]
+    return [
+        {"name": name, "in": "query", "required": False, "schema": _present(schema)} for name, schema in found.items()
     ]
-}
 
 
-def rows_of(items: Schema) -> Schema:
-    """Return the schema of a list of at least one."""
-    return {"type": "array", "items": items, "minItems": 1}
+def _present(schema: Schema) -> Schema:
+    """Return the schema of a value that is there: an address cannot say null."""
+    kept = {name: value for name, value in schema.items() if name not in ("anyOf", "default", "title")}
+    return {**kept, **next((one for one in schema.get("anyOf", ()) if one != {"type": "null"}), {})}
 
 
-def numbers(width: int | None) -> Schema:
-    """Return the schema of rows of so many numbers each."""
-    each: Schema = {"type": "array", "items": NUMBER, "minItems": width or 1}
-    return rows_of({**each, "maxItems": width} if width else each)
-
-
-def record(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
-    """Return the schema of an object with just these."""
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
-OPTIONS: dict[str, tuple[Schema, str]] = {
-    "coverage": (COVERAGE, "Another coverage than the model's own."),
-    "row": (COUNT, "Only this one of the rows, from 0."),
-    "neighbors": (COUNT, "So many neighbors in an explanation."),
-    "remember": ({"type": "boolean"}, "Whether the truth may come later; true unless said otherwise."),
-    "id": (ID, "By which the truth of one row is told; unlike row_ids it has no say in the answer."),
-}
-"""What may be said besides the rows, in the body or in the address."""
-
-PARAMETERS = [
-    {"name": name, "in": "query", "required": False, "schema": schema, "description": words}
-    for name, (schema, words) in OPTIONS.items()
-]
-
-
-def rows_schema(predictor: AnyPredictor) -> Schema:
-    """Return the schema of a request with rows."""
-    width = input_width(predictor)
-    near = {"representations": numbers(width)} if width != 0 else {}
-    extra = {"row_ids": ROW_IDS, **{name: schema for name, (schema, _) in OPTIONS.items()}}
-    kinds: list[dict[str, Schema]]
-    if isinstance(predictor, SetPredictor):
-        kinds = [{name: numbers(predictor.n_classes)} for name in ("logits", "probabilities")]
-        extra |= {"uniforms": rows_of({"type": "number", "minimum": 0, "maximum": 1}), "labels": truths(predictor)}
-    else:
-        kinds = [{"predictions": rows_of(NUMBER)}, {"lower": rows_of(NUMBER), "upper": rows_of(NUMBER)}]
-        extra |= {"scales": rows_of({"type": "number", "exclusiveMinimum": 0}), "targets": truths(predictor)}
-    return {"anyOf": [record({**kind, **near, **extra}, tuple(extra)) for kind in kinds]}
-
-
-def rows_body(predictor: AnyPredictor, sample: ModelOutputs | None) -> Schema:
-    """Return what OpenAPI says of a request with rows."""
-    described: Schema = {"schema": rows_schema(predictor)}
+def describe_rows(predictor: AnyPredictor, sample: ModelOutputs | None, *, named: bool) -> Schema:
+    """Return what OpenAPI says of a request with rows; the names of classes only where they may be shown."""
+    kinds = [kind.model_json_schema() for kind in _row_models(predictor, named=named)]
+    described: Schema = {"schema": {"anyOf": kinds}}
     example = {} if sample is None else as_body(sample)
     if 0 < sum(np.size(column) for column in example.values()) <= LONGEST_EXAMPLE:
         described["examples"] = {"one row": {"value": example}}
     binary = {"schema": {"type": "string", "format": "binary"}}
-    content = {JSON: described, NPZ: binary, ARROW: binary, ARROW_FILE: binary}
-    return {"parameters": PARAMETERS, "requestBody": {"required": True, "content": content}}
+    content = {JSON: described, **dict.fromkeys(TABLES, binary)}
+    return {"parameters": describe_options(), "requestBody": {"required": True, "content": content}}
 
 
-def truths(predictor: AnyPredictor) -> Schema:
-    """Return the schema of truths: class numbers or names, or values."""
+def _row_models(predictor: AnyPredictor, *, named: bool) -> list[type[BaseModel]]:
+    """Return a model of each kind of rows that this predictor takes."""
+    width = input_width(predictor)
+    rows: Any = list[float]
+    whole = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+    more: dict[str, Any] = {"row_ids": (list[whole] | list[Annotated[str, Field(max_length=LONGEST_ID)]] | None, None)}
+    more |= {} if width == 0 else {"representations": (_lists(width), ...)}
+    kinds: Mapping[str, dict[str, Any]]
+    if isinstance(predictor, SetPredictor):
+        lists = (_lists(predictor.n_classes), ...)
+        kinds = {"Logits": {"logits": lists}, "Probabilities": {"probabilities": lists}}
+        uniforms = _some(Annotated[float, Field(ge=0, le=1)])
+        more |= {"uniforms": (uniforms | None, None), "labels": (_truths(predictor, named=named) | None, None)}
+    else:
+        rows = (_some(float), ...)
+        kinds = {"Predictions": {"predictions": rows}, "Quantiles": {"lower": rows, "upper": rows}}
+        scales = _some(Annotated[float, Field(gt=0)])
+        more |= {"scales": (scales | None, None), "targets": (_truths(predictor, named=named) | None, None)}
+    return [create_model(name, __base__=RequestOptions, **kind, **more) for name, kind in kinds.items()]
+
+
+def describe_truths(predictor: AnyPredictor, *, named: bool) -> Schema:
+    """Return what OpenAPI says of a request with truths."""
+    word = "labels" if isinstance(predictor, SetPredictor) else "targets"
+    fields: dict[str, Any] = {"row_ids": (_some(Id | int), ...), word: (_truths(predictor, named=named), ...)}
+    schema = create_model("Truths", __base__=Record, **fields).model_json_schema()
+    told = {"one": {"value": {"row_ids": ["5d1c90fe-0"], word: [0]}}}
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "examples": told}}}}
+
+
+def _some(kind: Any) -> Any:
+    """Return the type of a list of at least one."""
+    return Annotated[list[kind], Field(min_length=1)]
+
+
+def _lists(width: int | None) -> Any:
+    """Return the type of rows of so many numbers each."""
+    return _some(Annotated[list[float], Field(min_length=width or 1, max_length=width)])
+
+
+def _truths(predictor: AnyPredictor, *, named: bool) -> Any:
+    """Return the type of truths: class numbers or names, or values."""
     if not isinstance(predictor, SetPredictor):
-        return rows_of(NUMBER)
-    by_number = rows_of({"type": "integer", "minimum": 0, "maximum": predictor.n_classes - 1})
+        return _some(float)
+    by_number = _some(Annotated[int, Field(ge=0, le=predictor.n_classes - 1)])
     if predictor.class_names is None:
         return by_number
-    return {"oneOf": [by_number, rows_of({"type": "string", "enum": list(predictor.class_names)})]}
+    return by_number | _some(Literal[tuple(predictor.class_names)] if named else str)
 
 
-LABEL: Schema = {"oneOf": [TEXT, {"type": "integer"}]}
-GUARANTEE = record(
-    {
-        "words": TEXT,
-        "method": TEXT,
-        "probability": {"oneOf": [NUMBER, {"type": "null"}]},
-        "rows": COUNT,
-    }
-)
-ABOUT = {"coverage": COVERAGE, "guarantee": GUARANTEE, "model": TEXT}
-SET = {
-    "row_id": TEXT,
-    "set": {"type": "array", "items": LABEL},
-    "size": COUNT,
-    "threshold": MAYBE_INFINITE,
-    "confidence": NUMBER,
+REFUSALS = {
+    400: "Not JSON, not HTTP, or asked by a name that is not this machine's.",
+    401: "No token, or another.",
+    404: "There is no such thing.",
+    408: "The body came too slowly.",
+    409: "The truth of these rows is known.",
+    413: "Too long, or too many rows.",
+    415: "A kind of body that is not read.",
+    422: "Understood, but not acceptable; the sentence says what was expected.",
+    429: "Too many at a time: ask again.",
+    503: "Not now: ask again.",
+    507: "The journal could not be written.",
 }
-INTERVAL = {"row_id": TEXT, **dict.fromkeys(("lower", "upper", "length", "threshold"), MAYBE_INFINITE)}
-NEIGHBOR = record(
-    {
-        "row": LABEL,
-        "target": TEXT,
-        "distance": MAYBE_MISSING,
-        "weight": NUMBER,
-        "score": MAYBE_MISSING,
-    }
-)
-CURVE = {"type": "array", "items": {"type": "array", "items": MAYBE_MISSING, "minItems": 2, "maxItems": 2}}
-WHY = {
-    **ABOUT,
-    "threshold": MAYBE_INFINITE,
-    "global_threshold": MAYBE_INFINITE,
-    "effective_size": NUMBER,
-    "n_neighbors": COUNT,
-    "words": TEXT,
-    "neighbors_are": TEXT,
-    "neighbor_column": TEXT,
-    "neighbors": {"type": "array", "items": NEIGHBOR},
-    "scores_near": CURVE,
-    "scores_everywhere": CURVE,
-}
-LISTED = record(
-    {
-        "label": TEXT,
-        "probability": NUMBER,
-        "score": MAYBE_INFINITE,
-        "p_value": NUMBER,
-        "in_set": {"type": "boolean"},
-    }
-)
-WHY_SET = {
-    **WHY,
-    **{name: SET[name] for name in ("set", "size", "confidence")},
-    "labels": {"type": "array", "items": LISTED},
-}
-WHY_INTERVAL = {**WHY, "prediction": NUMBER, **{name: INTERVAL[name] for name in ("lower", "upper", "length")}}
-NULL_OR_NUMBER: Schema = {"oneOf": [NUMBER, {"type": "null"}]}
-MOMENT = {
-    "rows": COUNT,
-    "window": COUNT,
-    "coverage": NULL_OR_NUMBER,
-    "interval": {"oneOf": [{"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 2}, {"type": "null"}]},
-    "target": NULL_OR_NUMBER,
-    "log10_capital": NUMBER,
-    "threshold": NUMBER,
-    "alarm": {"oneOf": [COUNT, {"type": "null"}]},
-    "words": TEXT,
-}
-FEEDBACK_REPLY = record(
-    {
-        "accepted": COUNT,
-        "unknown": {"type": "array", "items": TEXT},
-        "repeated": {"type": "array", "items": TEXT},
-        "drift": record(MOMENT),
-    }
-)
-REFUSAL = record({"detail": TEXT, "request_id": TEXT}, ("request_id",))
+WORK = (400, 408, 413, 415, 422, 429, 503)
+"""What every request with a body may be refused with."""
 
 
-MODEL: Schema = {"type": "object", "required": ["vicinal", "kind", "file", "checksum", "coverage", "guarantee", "rows"]}
-DRIFT: Schema = record({**MOMENT, "history": {"type": "array", "items": {"type": "object"}}})
-EXAMPLE = record({"row": COUNT, "truth": {"oneOf": [TEXT, NUMBER, {"type": "null"}]}})
-EXAMPLES: Schema = record(
-    {
-        "source": TEXT,
-        "total": {"oneOf": [COUNT, {"type": "null"}]},
-        "rows": {"type": "array", "items": EXAMPLE},
-    }
-)
-
-
-class Descriptions:
-    """What OpenAPI says of the work that a predictor does over HTTP."""
-
-    def __init__(self, predictor: AnyPredictor, sample: ModelOutputs | None) -> None:
-        sets, refused = isinstance(predictor, SetPredictor), (400, 408, 413, 415, 421, 422, 429, 503)
-        word = "labels" if sets else "targets"
-        self.rows = rows_body(predictor, sample)
-        row = record({**(SET if sets else INTERVAL), "truth": {"oneOf": [LABEL, NUMBER]}}, ("truth",))
-        found = record({"answers": {"type": "array", "items": row}, **ABOUT, "note": TEXT}, ("note",))
-        self.answers = describe_reply(found, *refused, binary=True)
-        self.why = describe_reply(record(WHY_SET if sets else WHY_INTERVAL), *refused)
-        ids = {"type": "array", "minItems": 1, "items": {"oneOf": [ID, {"type": "integer"}]}}
-        told = {"row_ids": ["5d1c90fe-0"], word: [0]}
-        content = {
-            JSON: {"schema": record({"row_ids": ids, word: truths(predictor)}), "examples": {"one": {"value": told}}}
-        }
-        self.truths: Schema = {"requestBody": {"required": True, "content": content}}
-        self.taken = describe_reply(FEEDBACK_REPLY, *refused, 404, 409, 507)
-
-
-def describe_reply(schema: Schema, *statuses: int, binary: bool = False) -> dict[int | str, dict[str, Any]]:
+def describe_replies(model: type[BaseModel], *statuses: int, binary: bool = False) -> Replies:
     """Return what OpenAPI says of the replies to a request."""
-    content: Schema = {JSON: {"schema": schema}}
+    answered: dict[str, Any] = {"description": "Answered.", "model": model}
     if binary:
-        content |= {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (NPZ, ARROW)}
-    why = {
-        400: "Not JSON, or not HTTP.",
-        401: "No token, or another.",
-        404: "There is no such thing.",
-        408: "The body came too slowly.",
-        409: "The truth of these rows is known.",
-        413: "Too long, or too many rows.",
-        415: "A kind of body that is not read.",
-        421: "Asked by a name that is not this machine's.",
-        422: "Understood, but not acceptable; the sentence says what was expected.",
-        429: "Too many at a time: ask again.",
-        503: "Not now: ask again.",
-        507: "The journal could not be written.",
-    }
-    refusals: dict[int | str, dict[str, Any]] = {
-        status: {"description": why[status], "content": {JSON: {"schema": REFUSAL}}} for status in (401, *statuses)
-    }
-    return {200: {"description": "Answered.", "content": content}, **refusals}
+        answered["content"] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (NPZ, ARROW)}
+    return {200: answered, **describe_refusals(*statuses)}
+
+
+def describe_refusals(*statuses: int) -> Replies:
+    """Return what OpenAPI says of refusals."""
+    return {status: {"description": REFUSALS[status], "model": Refusal} for status in (401, *statuses)}

@@ -1,14 +1,12 @@
-"""Running a service: a socket, uvicorn, signals, and time limits that uvicorn does not know."""
+"""Running a service: a socket, uvicorn and its limits, signals."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
 
 from vicinal._util.extras import needs
 from vicinal.errors import InvalidValue
@@ -17,83 +15,50 @@ from vicinal.service.logs import log
 from vicinal.service.service import Service
 
 with needs("uvicorn", "serve"):
-    import h11
     import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-MOST_CONNECTIONS = 1_000
-"""Connections that are open at a time."""
 
 KEPT_ALIVE = 75
-"""Seconds that a connection may wait for the next request."""
+"""Seconds that a connection may wait for the next request; longer than proxies keep theirs."""
 
 BACKLOG = 2_048
+OWN_FILES = 100
+"""Files that a service may have open besides its connections."""
 
 
-class TimedProtocol(H11Protocol):
-    """HTTP/1.1 where the head of a request, too, must come in time, and connections are counted."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
-        super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            self._close(b"429 Too Many Requests")
-            return
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        """Go on waiting while the head of a request is not whole."""
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._late is None and not self.transport.is_closing() and self.timeout_keep_alive_task is None:
-            self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        seconds = self.config.timeout_graceful_shutdown or KEPT_ALIVE
-        self._late = self.loop.call_later(seconds, self._close, b"408 Request Timeout")
-
-    def _stop_waiting(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-    def _close(self, status: bytes) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(b"HTTP/1.1 " + status + b"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-            self.transport.close()
+@contextmanager
+def end_in_peace() -> Iterator[None]:
+    """Let a first signal end the service and no more: uvicorn raises it again once it has shut down."""
+    known = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in known.items():
+            signal.signal(one, handler)
 
 
-class Server(uvicorn.Server):
-    """Uvicorn that ends in peace: a first signal lets what was accepted finish, a second does not."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Handle the signals that end a service, without raising them again."""
-        known = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for one, handler in known.items():
-                signal.signal(one, handler)
+def most_connections() -> int | None:
+    """Return how many connections may be open: as many files as the system lets this process have, less its own."""
+    try:
+        import resource
+    except ImportError:  # not a Unix: there is no such limit
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY in (hard, soft):
+        return None
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OWN_FILES)
 
 
 def serve(service: Service, announce: Callable[[str], None] | None = None) -> None:
     """Answer requests until a signal comes; `announce` is told the address when the socket listens."""
     settings = service.settings
-    listening = bound(settings.host, settings.port)
+    listening = listen(settings.host, settings.port)
     host, port = listening.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     config = uvicorn.Config(
         create_app(service),
-        http=TimedProtocol,
+        http="h11",
         loop="asyncio",
         ws="none",
         lifespan="on",
@@ -101,6 +66,7 @@ def serve(service: Service, announce: Callable[[str], None] | None = None) -> No
         access_log=False,
         server_header=False,
         proxy_headers=False,  # who asks is not believed to be someone else
+        limit_concurrency=most_connections(),
         timeout_keep_alive=KEPT_ALIVE,
         timeout_graceful_shutdown=max(1, round(settings.timeout)),
         backlog=BACKLOG,
@@ -108,11 +74,12 @@ def serve(service: Service, announce: Callable[[str], None] | None = None) -> No
     if announce is not None:
         announce(address)
     log("serving", address=address, model=service.info.checksum, rows=service.predictor.calibration.n_ranked)
-    Server(config).run(sockets=[listening])
+    with end_in_peace():
+        uvicorn.Server(config).run(sockets=[listening])
     log("stopped")
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens; say why where it cannot."""
     try:
         kind = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

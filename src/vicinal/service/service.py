@@ -96,7 +96,7 @@ class Service:
 
     async def feedback(self, body: bytes) -> dict[str, Any]:
         """Take truths in, each for an answer that is remembered."""
-        ids, targets = self._truths(parsed_json(body))
+        ids, targets = self._truths(parsed_json(body, self.settings.max_rows))
         async with self._telling:  # one after another: a truth counts once
             found = self.ledger.truths(ids)
             self.counts.refused.labels("unknown").inc(len(found.unknown))
@@ -108,7 +108,7 @@ class Service:
                 raise Refused(404, msg)
             chosen = targets[found.numbers]
             scored = await self.batcher.run(self.settings.timeout, self.ledger.score_truths, found.places, chosen)
-            drift = await self._tell(found.ids, *scored)
+            drift = await self._tell(found.ids, chosen, *scored)
         return {
             "accepted": len(found.ids),
             "unknown": found.unknown,
@@ -116,11 +116,13 @@ class Service:
             "drift": moment(drift),
         }
 
-    async def _tell(self, ids: list[str], scores: Floats, covered: Bools, asked: Floats) -> Drift:
+    async def _tell(
+        self, ids: list[str], targets: Ints | Floats, scores: Floats, covered: Bools, asked: Floats
+    ) -> Drift:
         """Take scored truths in, and let others have their turn in between."""
         before = drift = self.ledger.monitor.drift
         try:
-            for now in self.ledger.tell(ids, scores, covered, asked):
+            for now in self.ledger.tell(ids, targets, scores, covered, asked):
                 drift = now
                 await asyncio.sleep(0)
         except CannotWrite as error:  # before anything was taken in

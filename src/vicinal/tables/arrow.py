@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import struct
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.text import one_line
+from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.files import as_texts
-from vicinal.tables.table import Table
+from vicinal.tables.files import as_texts, check_request, file_identity, reading, rebatch
+from vicinal.tables.table import Columns, Table
+
+PLURALS = {"logit": "logits", "probability": "probabilities", "representation": "representations"}
+"""What the columns of one array are also called."""
+
+DAMAGE = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError, IndexError, struct.error)
+"""What a damaged file makes readers raise, besides Arrow's own errors."""
 
 PART = re.compile(r"(.+)_(0|[1-9][0-9]{0,5})")
 
@@ -46,6 +56,10 @@ class ArrowColumns(Table):
             msg = f"{self.name}: class_names in its metadata must be a JSON list of strings; got {text[:40]!r}."
             raise InvalidFile(msg)
         return [str(name) for name in as_texts(names, lambda row: f"{self.name}: class_names, number {row},")]
+
+    def parts(self, columns: Sequence[str]) -> list[str]:
+        """Return the columns of the schema that these columns are made of."""
+        return [part for name in columns for part in self.wide.get(name, (name,))]
 
     def check_types(self, columns: Sequence[str]) -> None:
         """Refuse columns that hold something else than numbers, text or lists of numbers."""
@@ -106,6 +120,65 @@ class ArrowColumns(Table):
             raise InvalidFile(msg)
 
 
+def explain_damage(error: Exception, what: str, kind: str) -> InvalidFile:
+    """Return what is said of a file that pyarrow could not read."""
+    return InvalidFile(f"{what} is damaged or not {kind}: {one_line(error)}")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowFile(ArrowColumns):
+    """A file that pyarrow reads batch by batch."""
+
+    path: Path
+
+    kind: ClassVar[str]  # what it is called
+
+    @abstractmethod
+    def batches(self, parts: Sequence[str], rows: int, start: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number of its first row and the batch, in order; batches that end before `start` may be left out.
+
+        `parts` are columns of the schema, and `rows` is how many are wanted at a time.
+        """
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return show_path(self.path)
+
+    def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
+        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+        check_request(self, columns, rows, start)
+        self.check_types(columns)
+        return rebatch(self._pieces(columns, rows, start), rows)
+
+    def _pieces(self, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:
+        import pyarrow as pa
+
+        parts = self.parts(columns)
+        widths: dict[str, int] = {}
+        try:
+            with reading(self.name), closing(self.batches(parts, rows, start)) as batches:  # type: ignore[type-var]
+                for position, batch in batches:
+                    batch.validate(full=True)  # what offsets and indices of a crafted file point to, and its text
+                    first = max(start, position)
+                    if first < position + len(batch):
+                        fresh = batch.slice(first - position)
+                        yield {name: self.column(fresh, name, first, widths) for name in columns}
+        except InvalidFile:
+            raise
+        except (pa.ArrowException, *DAMAGE) as error:
+            raise self.explain(error, parts) from error
+
+    def explain(self, error: Exception, parts: Sequence[str]) -> InvalidFile:
+        """Return what is said where pyarrow could not read these columns."""
+        del parts
+        return explain_damage(error, self.name, self.kind)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the absolute path, the size and the time of change."""
+        return file_identity(self.path)
+
+
 def _stored_type(kind: Any) -> Any:
     """Return what tensors are stored as: lists, where they have one axis a row."""
     import pyarrow as pa
@@ -123,16 +196,24 @@ def _store(array: Any) -> Any:
 
 
 def wide_columns(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the columns that come as one for each number, name_0, name_1, ..., by their common name."""
+    """Return the columns that come as one for each number, name_0, name_1, ..., by their common name.
+
+    Examples
+    --------
+    >>> wide_columns(["id", "logit_0", "logit_1"])
+    {'logits': ('logit_0', 'logit_1')}
+    """
     numbered: dict[str, set[int]] = {}
     for name in names:
         if match := PART.fullmatch(name):
             numbered.setdefault(match[1], set()).add(int(match[2]))
-    return {
+    found = {
         stem: tuple(f"{stem}_{number}" for number in range(len(numbers)))
         for stem, numbers in numbered.items()
         if stem not in names and numbers == set(range(len(numbers)))
     }
+    taken = {*names, *found}
+    return {(PLURALS[stem] if PLURALS.get(stem, stem) not in taken else stem): some for stem, some in found.items()}
 
 
 def _is_list(kind: Any) -> bool:

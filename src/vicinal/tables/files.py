@@ -30,8 +30,8 @@ KNOWN = (
 
 NAMED = 20
 EXPECTED = (
-    "a .npz, .parquet, .arrow or .jsonl file, a folder of .parquet files, - for JSON lines from standard input, or "
-    "name=file.npy for each column"
+    "a .npz, .parquet, .arrow, .csv or .jsonl file, a folder of .parquet files, - for JSON lines from standard "
+    "input, or name=file.npy for each column"
 )
 
 

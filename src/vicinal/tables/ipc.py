@@ -10,40 +10,37 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from vicinal._util.extras import needs
-from vicinal._util.text import one_line, show_path
+from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.arrow import ArrowColumns, wide_columns
-from vicinal.tables.files import check_file, check_request, file_identity, reading, rebatch
-from vicinal.tables.table import Columns
+from vicinal.tables.arrow import DAMAGE, ArrowFile, explain_damage, wide_columns
+from vicinal.tables.files import check_file, reading
 
 MAGIC = b"ARROW1"
-CONTINUATION = 0xFFFFFFFF
-HEADER, COMPRESSION = 2, 3
-"""Places of fields: of the header in a message, and of the compression in a header that holds rows."""
+VERSION = 4
+"""What pyarrow calls version 5 of the format, which everything since 2020 writes."""
 
-DAMAGE = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError, IndexError, struct.error)
-"""What a damaged stream makes readers raise, besides Arrow's own errors."""
-
-DICTIONARY, ROWS = 2, 3
-"""Kinds of messages that hold buffers; rows lie one level deeper in the first."""
+HEADER, CUSTOM_METADATA, COMPRESSION = 2, 4, 3
+"""Places of fields: of header and metadata in a message, and of the compression in a header that holds rows."""
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowTable(ArrowColumns):
+class ArrowTable(ArrowFile):
     """Rows of an Arrow IPC stream or file."""
 
-    path: Path
     rows: int
+
+    kind: ClassVar[str] = "an Arrow stream"
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Self:
         """Read the schema, and count the rows."""
-        with needs("pyarrow", "parquet"):
+        with needs("pyarrow", "tables"):
             import pyarrow as pa  # noqa: F401  said here, before the file is looked at
         file = Path(path)
         check_file(file)
@@ -51,34 +48,18 @@ class ArrowTable(ArrowColumns):
             return cls(schema, wide_columns(schema.names), file, sum(batch.num_rows for batch in batches))
 
     @property
-    def name(self) -> str:
-        """The path."""
-        return show_path(self.path)
-
-    @property
     def n_rows(self) -> int | None:
         """Number of rows."""
         return self.rows
 
-    def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
-        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
-        check_request(self, columns, rows, start)
-        self.check_types(columns)
-        return rebatch(self._pieces(columns, start), rows)
-
-    def _pieces(self, columns: Sequence[str], start: int) -> Iterator[Columns]:
+    def batches(self, parts: Sequence[str], rows: int, start: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number of its first row and the batch."""
+        del parts, rows, start
         position = 0
-        widths: dict[str, int] = {}
         with _open(self.path) as (_, batches):
             for batch in batches:
-                fresh = batch.slice(max(start - position, 0))
-                first, position = position + len(batch) - len(fresh), position + len(batch)
-                if len(fresh):
-                    yield {name: self.column(fresh, name, first, widths) for name in columns}
-
-    def identity(self) -> dict[str, Any]:
-        """Return the absolute path, the size and the time of change."""
-        return file_identity(self.path)
+                yield position, batch
+                position += len(batch)
 
 
 @contextmanager
@@ -91,48 +72,40 @@ def _open(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
         with reading(what), pa.memory_map(str(path)) as source:
             whole = source.read_buffer()
             stream = whole[8:] if whole[: len(MAGIC)].to_pybytes() == MAGIC else whole  # a file wraps a stream
-            _check_plain(memoryview(stream), what)
+            _check_plain(stream, what)
             with pa.ipc.open_stream(stream) as reader:
-                yield reader.schema, (_valid(batch) for batch in reader)
+                yield reader.schema, reader
     except InvalidFile:
         raise
     except (pa.ArrowException, *DAMAGE) as error:
-        msg = f"{what} is damaged or not an Arrow stream: {one_line(error)}"
-        raise InvalidFile(msg) from error
+        raise explain_damage(error, what, ArrowTable.kind) from error
 
 
-def _valid(batch: Any) -> Any:
-    batch.validate(full=True)  # offsets of a crafted file may point anywhere
-    return batch
+def _check_plain(stream: Any, what: str) -> None:
+    """Refuse a stream with a compressed buffer, in the present form or in that of 2020, which pyarrow still reads."""
+    import pyarrow as pa
+
+    reader = pa.ipc.MessageReader.open_stream(stream)
+    for message in iter(partial(_next_message, reader), None):
+        words = memoryview(message.metadata)
+        root = struct.unpack_from("<I", words)[0]
+        header = _field(words, root, HEADER)
+        table = _target(words, header) if header else 0
+        if message.type == "dictionary" and table and (inner := _field(words, table, 1)):
+            table = _target(words, inner)
+        if message.metadata_version != VERSION or _field(words, root, CUSTOM_METADATA):
+            msg = f"{what} is an Arrow stream in an old form, which is not read; write it again with a newer pyarrow."
+            raise InvalidFile(msg)
+        if message.type in ("dictionary", "record batch") and table and _field(words, table, COMPRESSION):
+            msg = f"{what} is a compressed Arrow stream, which is not read; write it without compression."
+            raise InvalidFile(msg)
 
 
-def _check_plain(stream: memoryview, what: str) -> None:
-    """Refuse a stream with a compressed buffer, by a walk over the headers of its messages."""
-    place = 0
-    while place + 8 <= len(stream):
-        mark, length = struct.unpack_from("<II", stream, place)
-        if mark != CONTINUATION:  # before 2019 messages began otherwise; what is not walked over is not read
-            msg = "a message does not begin as one"
-            raise ValueError(msg)
-        if length == 0:
-            return
-        message = stream[place + 8 : place + 8 + length]
-        root = struct.unpack_from("<I", message)[0]
-        kind = _field(message, root, HEADER - 1)
-        header = _field(message, root, HEADER)
-        if kind and header and message[kind] in (DICTIONARY, ROWS):
-            table = _target(message, header)
-            if message[kind] == DICTIONARY and (inner := _field(message, table, 1)):
-                table = _target(message, inner)
-            if _field(message, table, COMPRESSION):
-                msg = f"{what} is a compressed Arrow stream, which is not read; write it without compression."
-                raise InvalidFile(msg)
-        body = _field(message, root, HEADER + 1)
-        after = struct.unpack_from("<q", message, body)[0] if body else 0
-        if after < 0:
-            msg = "a message has a negative length"
-            raise ValueError(msg)
-        place += 8 + length + after
+def _next_message(reader: Any) -> Any:
+    try:
+        return reader.read_next_message()
+    except StopIteration:
+        return None
 
 
 def _target(message: memoryview, place: int) -> int:

@@ -15,7 +15,7 @@ NAMED = (*KNOWN, "class_names")
 
 
 def open_table(sources: Sequence[str]) -> Table:
-    """Open a .npz, .parquet, .arrow or .jsonl file, "-" for JSON lines from standard input, or several name=file.npy.
+    """Open a .npz, .parquet, .arrow, .csv or .jsonl file, "-" for JSON lines, or several name=file.npy.
 
     A file that is called as its column, such as logits.npy, needs no name before it; a folder stands for all such files
     in it, or for the Parquet files in it, one after another.
@@ -64,7 +64,7 @@ def _open_one(source: str) -> Table:
         if not suffix and not path.exists():
             raise FileNotFoundError
         if suffix not in OPENERS and not folder:
-            more = " Read it with pandas, and write it with to_parquet." if suffix in (".csv", ".tsv", ".json") else ""
+            more = " Read it with pandas, and write it with to_parquet." if suffix in (".tsv", ".json", ".xlsx") else ""
             msg = f"{show_path(path)} has a suffix that is not known: expected {EXPECTED}.{more}"
             raise InvalidFile(msg)
         check_file(path)
@@ -72,7 +72,7 @@ def _open_one(source: str) -> Table:
 
 
 def _open_arrays(sources: Sequence[str]) -> Table:
-    from vicinal.tables.npy import NpyTable
+    from vicinal.tables.arrays import ArrayTable
 
     files: dict[str, str] = {}
     for source in sources:
@@ -90,13 +90,13 @@ def _open_arrays(sources: Sequence[str]) -> Table:
             raise InvalidFile(msg)
         files[name] = str(Path(file).expanduser())
         check_file(Path(files[name]))
-    return NpyTable.open(files)
+    return ArrayTable.open_files(files)
 
 
 def _open_npz(path: Path) -> Table:
-    from vicinal.tables.npz import NpzTable
+    from vicinal.tables.arrays import ArrayTable
 
-    return NpzTable.open(path)
+    return ArrayTable.open_archive(path)
 
 
 def _open_parquet(path: Path) -> Table:
@@ -117,11 +117,18 @@ def _open_lines(path: Path) -> Table:
     return JsonLinesTable.open(path)
 
 
+def _open_csv(path: Path) -> Table:
+    from vicinal.tables.csv import CsvTable
+
+    return CsvTable.open(path)
+
+
 OPENERS: dict[str, Callable[[Path], Table]] = {
     ".npz": _open_npz,
     ".parquet": _open_parquet,
     ".pq": _open_parquet,
     ".arrow": _open_arrow,
+    ".csv": _open_csv,
     ".jsonl": _open_lines,
     ".ndjson": _open_lines,
 }

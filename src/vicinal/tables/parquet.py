@@ -7,32 +7,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from vicinal._util.extras import needs
-from vicinal._util.text import one_line, show_path
+from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.arrow import ArrowColumns, wide_columns
-from vicinal.tables.files import check_expansion, check_file, check_request, file_identity, reading, rebatch
-from vicinal.tables.table import Columns
+from vicinal.tables.arrow import DAMAGE, ArrowFile, explain_damage, wide_columns
+from vicinal.tables.files import check_expansion, check_file, reading
+from vicinal.tables.pages import page_sizes
 
 BUFFER = 1 << 14
 """Bytes read ahead in each column: without a bound, whole row groups are held, and wide files have many columns."""
 
 MOST_ROWS = 1 << 14
+VALUE_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class ParquetTable(ArrowColumns):
+class ParquetTable(ArrowFile):
     """Rows of a Parquet file; `logits_0`, `logits_1`, ... are one column `logits`."""
 
-    path: Path
     group_rows: tuple[int, ...]
+
+    kind: ClassVar[str] = "a Parquet file"
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Self:
         """Read the schema and the number of rows."""
-        with needs("pyarrow", "parquet"):
+        with needs("pyarrow", "tables"):
             import pyarrow.parquet  # noqa: F401  said here, before the file is looked at
         file = Path(path)
         check_file(file)
@@ -46,61 +48,69 @@ class ParquetTable(ArrowColumns):
         return cls(schema, wide_columns(schema.names), file, groups)
 
     @property
-    def name(self) -> str:
-        """The path."""
-        return show_path(self.path)
-
-    @property
     def n_rows(self) -> int | None:
         """Number of rows."""
         return sum(self.group_rows)
 
-    def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
-        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
-        check_request(self, columns, rows, start)
-        self.check_types(columns)
-        return rebatch(self._pieces(columns, rows, start), rows)
+    def unpacked_bytes(self, columns: Sequence[str]) -> int:
+        """Return the bytes of the values of these columns."""
+        parts = self.parts(columns)
+        with _open(self.path) as opened:
+            groups = [opened.metadata.row_group(number) for number in range(opened.metadata.num_row_groups)]
+            wanted = [number for number, name in enumerate(_leaves(opened)) if name in parts]
+            return VALUE_BYTES * sum(int(group.column(number).num_values) for group in groups for number in wanted)
 
-    def _pieces(self, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:
-        """Yield the rows from `start` on as they come from the row groups, without those before it."""
+    def batches(self, parts: Sequence[str], rows: int, start: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number of its first row and the batch, from the row group on in which `start` is."""
         groups, position = list(range(len(self.group_rows))), 0
         while groups and position + self.group_rows[groups[0]] <= start:
             position += self.group_rows[groups.pop(0)]
         if not groups:
             return
-        parts = [part for name in columns for part in self.wide.get(name, (name,))]
-        widths: dict[str, int] = {}
         with _open(self.path) as opened:
             for group in groups:
-                # The sizes of single columns are not asked for: damaged ones make pyarrow end the process.
-                size = opened.metadata.row_group(group).total_byte_size
-                check_expansion(size, self.path.stat().st_size, self.name)
+                _check_sizes(opened, group, parts, self.path)
             for batch in opened.iter_batches(min(rows, MOST_ROWS), row_groups=groups, columns=parts):
-                fresh = batch.slice(max(start - position, 0))
-                first, position = position + len(batch) - len(fresh), position + len(batch)
-                if len(fresh):
-                    yield {name: self.column(fresh, name, first, widths) for name in columns}
+                yield position, batch
+                position += len(batch)
         if position != self.n_rows:
             msg = f"{self.name} is damaged: it says {self.n_rows} rows, but has {position}. Write it again."
             raise InvalidFile(msg)
 
-    def identity(self) -> dict[str, Any]:
-        """Return the absolute path, the size and the time of change."""
-        return file_identity(self.path)
+
+def _check_sizes(opened: Any, group: int, parts: Sequence[str], path: Path) -> None:
+    """Refuse a row group that is far larger than the file: the whole of it, the lists that are read, or a page of them.
+
+    A list of a hundred million equal numbers is a few bytes in the file; other columns are read so many rows at a time.
+    """
+    about, packed, what = opened.metadata.row_group(group), path.stat().st_size, show_path(path)
+    check_expansion(about.total_byte_size, packed, what)
+    with path.open("rb") as file:
+        for number, name in enumerate(_leaves(opened)):
+            if name not in parts:
+                continue
+            column = about.column(number)
+            if opened.schema.column(number).max_repetition_level:
+                check_expansion(column.num_values * VALUE_BYTES, packed, what)
+            for size, stored in page_sizes(file, column):
+                check_expansion(size, stored, what)
+
+
+def _leaves(opened: Any) -> list[str]:
+    """Return the name of the column to which each leaf of the schema belongs."""
+    return [opened.schema.column(number).path.split(".")[0] for number in range(len(opened.schema))]
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
-    """Open the file; whatever is wrong with it, now or while it is read, becomes one line."""
-    import pyarrow
+    """Open the file; whatever is wrong with it becomes one line."""
+    import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-    what = show_path(path)
     try:
-        with reading(what), pyarrow.OSFile(str(path)) as source:
+        with reading(show_path(path)), pa.OSFile(str(path)) as source:
             yield ParquetFile(source, buffer_size=BUFFER, pre_buffer=False)
     except InvalidFile:
         raise
-    except (pyarrow.ArrowException, ValueError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
-        msg = f"{what} is damaged or not a Parquet file: {one_line(error)}"
-        raise InvalidFile(msg) from error
+    except (pa.ArrowException, *DAMAGE) as error:
+        raise explain_damage(error, show_path(path), ParquetTable.kind) from error

@@ -31,10 +31,26 @@ CLASSIFIED = ("representations", "row_ids", "uniforms")
 TARGETS = ("labels", "targets")
 """Columns with the truth."""
 
+ANSWERS = (
+    *("row_id", "set", "size", "lower", "upper", "length", "threshold", "confidence", "members", "p_values"),
+    *("neighbors", "neighbor_distances", "neighbor_weights", "class_names", "about"),
+)
+"""All columns that a file of answers may have."""
+
 GUESSED_WIDTH = 2**12
 """Numbers in a row that cannot be looked at before it is read."""
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class RowChunk:
+    """Some rows of a table that come one after another."""
+
+    first: int  # number of the first
+    outputs: ModelOutputs
+    targets: NDArray[Any] | None
+    kept: Columns
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,7 @@ class Rows:
     columns: Mapping[str, str]  # what it means -> what it is called in the table
     truth: str | None
     class_names: Sequence[str] | None
+    kept: tuple[str, ...] = ()  # columns that are carried through
 
     @cached_property
     def width(self) -> int:
@@ -62,12 +79,12 @@ class Rows:
 
     def each(
         self,
-        work: Callable[[int, ModelOutputs, NDArray[Any] | None], Result],
+        work: Callable[[RowChunk], Result],
         rows: int,
         start: int = 0,
         stop: int | None = None,
     ) -> Iterator[Result]:
-        """Yield `work(first row, outputs, targets)` for `rows` rows at a time, from row `start` on, before `stop`.
+        """Yield `work(chunk)` for `rows` rows at a time, from row `start` on, before `stop`.
 
         Whatever is refused on the way is said with the name of the table, and with row numbers of the whole of it.
         """
@@ -76,7 +93,9 @@ class Rows:
             for whole in chunks:
                 chunk = whole if stop is None else {name: column[: stop - first] for name, column in whole.items()}
                 with self._name_place(first):
-                    found = work(first, self._outputs(chunk), None if self.truth is None else chunk[self.truth])
+                    truth = None if self.truth is None else chunk[self.truth]
+                    kept = {name: chunk[name] for name in self.kept}
+                    found = work(RowChunk(first, self._outputs(chunk), truth, kept))
                 yield found
                 first += len(chunk[wanted[0]])
                 if first == stop:
@@ -86,7 +105,8 @@ class Rows:
 
     def _columns_to_read(self) -> list[str]:
         """Return the columns to read."""
-        return list(dict.fromkeys([*self.columns.values(), *([] if self.truth is None else [self.truth])]))
+        truth = () if self.truth is None else (self.truth,)
+        return list(dict.fromkeys([*self.columns.values(), *truth, *self.kept]))
 
     def _no_rows(self) -> InvalidFile:
         return InvalidFile(f"{self.table.name} must have at least one row; it has none.")
@@ -129,10 +149,12 @@ def recognize_columns(
     truth: bool = False,
     names: Mapping[str, str] | None = None,
     class_names: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
 ) -> Rows:
     """Say which columns of a table are a model's outputs and, with `truth`, the targets; refuse a table without.
 
-    `names` says how columns are called where not by their own name: {"logits": "my_scores"}.
+    `names` says how columns are called where not by their own name: {"logits": "my_scores"}. Columns to `keep` are
+    carried through to the answers.
     """
     called = _name_columns(table, names or {})
     kinds = [kind for kind, columns in OUTPUTS.items() if all(name in called for name in columns)]
@@ -149,7 +171,20 @@ def recognize_columns(
         {meaning: called[meaning] for meaning in meanings},
         called[targets[0]] if truth else None,
         table.class_names if class_names is None else class_names,
+        _check_kept(table, keep),
     )
+
+
+def _check_kept(table: Table, keep: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns to keep; refuse one that is not there, or is called as a column of answers."""
+    for name in keep:
+        if name not in table.columns:
+            msg = f"{table.name} has no column {name!r} to keep; it has {join_names(table.columns)}."
+            raise InvalidFile(msg)
+        if name in ANSWERS:
+            msg = f"{table.name}: the column {name!r} cannot be kept, since answers have one of that name. Rename it."
+            raise InvalidFile(msg)
+    return tuple(dict.fromkeys(keep))
 
 
 def _name_columns(table: Table, names: Mapping[str, str]) -> dict[str, str]:

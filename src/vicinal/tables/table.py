@@ -48,6 +48,11 @@ class Table(ABC):
         most = self.n_rows
         return next(iter(self.chunks(columns, MOST_ROWS if most is None else max(most, 1))), {})
 
+    def unpacked_bytes(self, columns: Sequence[str]) -> int:
+        """Return the bytes that these columns say they unpack to; 0 where they lie in the file as they are."""
+        del columns
+        return 0
+
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """Return what tells the file from another or a changed one, as JSON: path, size and time of change."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vicinal._util.arrays import PROPER
-from vicinal._util.progress import bar
+from vicinal._util.progress import track
 from vicinal.errors import Incompatible, InvalidArgument, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.outputs import (
     ClassificationOutputs,
@@ -117,7 +117,8 @@ def collect(
             stack.enter_context(torch.autocast(place.type, dtype=half))
         expected = Expected(kind, normalized, class_names)
         arriving = stack.enter_context(Arriving.into(found, expected))
-        for inputs, targets in bar(batches(loader, model, unpack), _length(loader), "collect", "batch", shown=progress):
+        read = batches(loader, model, unpack)
+        for inputs, targets in track(read, "collect", _length(loader), "batch", shown=None if progress else False):
             outputs, rows = run_network(model, send_to(inputs, place), source)
             if outputs.ndim == 0 or outputs.shape[0] > 0:
                 known = target_column(targets, outputs.shape[0] if outputs.ndim else 1)

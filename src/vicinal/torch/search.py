@@ -11,7 +11,7 @@ import torch
 
 from vicinal._util.arrays import positive
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.progress import counter
+from vicinal._util.progress import Bar
 from vicinal.errors import InvalidArgument
 from vicinal.neighbors.reference import Reference
 from vicinal.neighbors.search import ExactNeighborSearch
@@ -56,7 +56,7 @@ class TorchSearch(ExactNeighborSearch):
         self, reference: Reference, queries: Readable, *, progress: str | None = None
     ) -> Iterator[TensorBlock]:
         """Yield blocks of consecutive queries with their distances to all rows, on the device."""
-        held, bar = self._get_rows(reference), counter(len(queries), progress, "row")
+        held, bar = self._get_rows(reference), Bar(progress or "", len(queries), shown=progress is not None)
         # Distances take a part of the memory, and what is computed of them the rest.
         each = DISTANCE_BYTES * reference.n
         step = rows_at_once(self.megabytes, 5 * each // 4)
@@ -67,7 +67,7 @@ class TorchSearch(ExactNeighborSearch):
                     found = distances(some, held, Arithmetic(self.tf32))
                 left = self.megabytes - each * (rows.stop - rows.start) / 2**20
                 yield TensorBlock(rows, found, max(left, self.megabytes / 4))
-                bar.update(rows.stop - rows.start)
+                bar.advance(rows.stop - rows.start)
 
     def arithmetic(self, reference: Reference) -> str:
         """Return what distances are like on this device."""

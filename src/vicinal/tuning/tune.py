@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, as_labels, as_targets, seed_number, whole_number
 from vicinal._util.hashing import row_marks
+from vicinal._util.progress import Bar
 from vicinal.calibration.levels import Coverage, exact_coverage, rows_needed
 from vicinal.errors import Incompatible, Option, TooFewRows
 from vicinal.neighbors import ExactSearch, NeighborSearch
@@ -66,18 +67,12 @@ def tune(
     rows = _judged_rows(len(outputs), coverage, folds, most_rows, seed)
     aim.check(len(rows), regression=isinstance(outputs, RegressionOutputs))
     judge = Judge(_cut(len(rows), folds, seed), coverage)
-    from tqdm import tqdm  # here: what only reads tuned parts needs no bar
-
-    bar = tqdm(desc="tune", unit="candidate", disable=None if progress else True)
-    try:
-        scores, notes = _scores(outputs, targets, rows, walk, coverage, bar.set_description)
-        near = neighborhoods(walk.space, outputs, rows, judge, bar.set_description, how)  # type: ignore[arg-type]
+    with Bar("tune", unit="candidate", shown=None if progress else False) as bar:
+        scores, notes = _scores(outputs, targets, rows, walk, coverage, bar.begin)
+        near = neighborhoods(walk.space, outputs, rows, judge, bar.begin, how)  # type: ignore[arg-type]
         bench = Bench(judge, scores, near)
-        bar.reset(total=len(scores.sources) + walk.count(bench))
-        bar.set_description("tune")
-        candidates, everyone, choice = _judge_all(bench, walk, aim, bar.update)
-    finally:
-        bar.close()
+        bar.begin("tune", len(scores.sources) + walk.count(bench))
+        candidates, everyone, choice = _judge_all(bench, walk, aim, bar.advance)
     if not near:
         notes.append("The outputs have no representations, so no neighborhood was tried.")
     ordered = tuple(sorted(candidates, key=lambda one: one.size))

@@ -292,7 +292,7 @@ def test_files_that_are_wrong_are_one_line(folder, tmp_path):
     assert "not a file that vicinal saved" in refused("predict", test, test, code=3)
     assert "is a directory" in refused("predict", tmp_path, test, code=3)
     assert "there is no such file" in refused("predict", tmp_path / "gone", test)
-    assert "must end in .parquet, .npz, .jsonl" in refused("predict", model, test, "--out", tmp_path / "a.csv")
+    assert "must end in .parquet, .arrow, .csv" in refused("predict", model, test, "--out", tmp_path / "a.xlsx")
     assert "cannot write" in refused("predict", model, test, "--out", "/proc/no/a.npz", code=4)
     assert "cannot write" in refused(
         "calibrate", folder / "calibration.npz", "--out", tmp_path, "--localizer", "Uniform(9)", code=4
@@ -434,7 +434,7 @@ def test_what_the_library_advises_is_said_in_options_and_columns():
 
 
 def test_a_bug_is_one_line_too(folder, monkeypatch):
-    monkeypatch.setattr("vicinal.cli.predict.open_rows", lambda *_: 1 / 0)
+    monkeypatch.setattr("vicinal.cli.predict.open_rows", lambda *_, **__: 1 / 0)
     words = refused("predict", folder / "model.vicinal", folder / "test.npz", code=1)
     assert "this is a bug in vicinal: ZeroDivisionError" in words
 
@@ -515,7 +515,7 @@ def test_notes(folder, tmp_path):
     assert found.returncode == 0
     assert "the logits look like probabilities" in found.stderr
     assert "The outputs have no representations, so no neighborhood was tried." in found.stdout
-    assert "to_parquet" in refused("predict", tmp_path / "m.vicinal", "a.csv")
+    assert "to_parquet" in refused("predict", tmp_path / "m.vicinal", "a.xlsx")
 
 
 def test_a_page_that_cannot_be_written_is_said_as_any_file(folder):

@@ -10,7 +10,7 @@ import pytest
 
 import vicinal as vc
 from tests.doors.cli.test_cli import fine, folder, refused, rows  # noqa: F401  the fixture of that module
-from vicinal.tables import npy
+from vicinal.tables import arrays
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import recognize_columns
 
@@ -91,7 +91,7 @@ def lies_in_a_file(array):
 
 
 def test_large_arrays_are_mapped_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(npy, "LARGE", 100)
+    monkeypatch.setattr(arrays, "LARGE", 100)
     given = rows(60, 5)
     for name, array in given.items():
         np.save(tmp_path / f"{name}.npy", array.astype(np.float16) if name == "logits" else array)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -27,13 +25,11 @@ from tests.doors.cluster.clusters import (
     made,
     nodes,
     saved_predictor,
-    signal_all,
     signal_one,
     wait_for,
     write_rows,
 )
 from vicinal import distributed
-from vicinal.errors import WorkersLost
 from vicinal.tables.batch import predict_file
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import recognize_columns
@@ -60,7 +56,7 @@ def small(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_small_cluster_answers_as_this_machine(small, tmp_path):
-    folder, predictor, outputs, labels = small
+    folder, predictor, _, labels = small
     with nodes(2):
         done = distributed.predict_partitions(
             folder / "model.vicinal", folder / "rows", tmp_path / "out", partition_rows=700
@@ -73,19 +69,6 @@ def test_a_small_cluster_answers_as_this_machine(small, tmp_path):
         expected = in_order(folder / "local.parquet")
         for name in ("set", "size", "threshold", "confidence"):
             assert found[name].combine_chunks().equals(expected[name].combine_chunks())
-        parts = {"localizer": vc.Exponential(40, 0.8), "score": vc.APS()}
-        sharded = distributed.calibrate(folder / "rows", tmp_path / "shards", 0.9, shards=3, **parts)
-        local = vc.calibrate(row_numbered(outputs), labels, 0.9, **parts)
-        test = vc.ModelOutputs.from_logits(*made(300, 99)[:2])
-        np.testing.assert_array_equal(sharded.predict(test).members, local.predict(test).members)
-        np.testing.assert_array_equal(sharded.predict(test).thresholds, local.predict(test).thresholds)
-        assert sharded.guarantee == local.guarantee
-    with pytest.raises(WorkersLost, match="gone with their cluster"):
-        sharded.predict(test)
-
-
-def row_numbered(outputs):
-    return vc.ModelOutputs.from_logits(outputs.logits, outputs.representations, row_ids=np.arange(len(outputs)))
 
 
 @pytest.mark.slow
@@ -144,115 +127,83 @@ def test_a_dataset_survives_the_death_of_a_worker_and_a_node(small, tmp_path):
     assert all(found[name].combine_chunks().equals(expected[name].combine_chunks()) for name in expected.column_names)
 
 
-@pytest.mark.slow
-def test_shards_come_back_and_rank_the_same(tmp_path):
-    outputs, labels = write_rows(tmp_path / "rows", 12_000, 5, labels=True)
-    parts = {"localizer": vc.Uniform(50), "score": vc.LAC()}
-    test = vc.ModelOutputs.from_logits(*made(500, 99)[:2])
-    local = vc.calibrate(outputs, labels, 0.9, **parts)
-    expected = local.predict(test)
-    with nodes(3) as (cluster, others):
-        killed = []
-
-        def kill():
-            wait_for(cluster, "Serving", 3)
-            time.sleep(2)
-            killed.append(signal_one(cluster, "Serving") is not None)
-            time.sleep(1)
-            cluster.remove_node(others[-1], allow_graceful=False)
-
-        thread = threading.Thread(target=kill)
-        thread.start()
-        found = distributed.calibrate(tmp_path / "rows", tmp_path / "shards", 0.9, shards=3, **parts)
-        thread.join()
-        assert killed == [True]
-        np.testing.assert_array_equal(found.predict(test).thresholds, expected.thresholds)
-        np.testing.assert_array_equal(found.predict(test).members, expected.members)
-        assert signal_one(cluster, "Serving")  # a shard that is ready comes back from its file
-        np.testing.assert_array_equal(found.predict(test).members, expected.members)
-        again = distributed.load(tmp_path / "shards")
-        np.testing.assert_array_equal(again.at(0.75).predict(test).thresholds, local.at(0.75).predict(test).thresholds)
-        done = distributed.predict_partitions(tmp_path / "shards", rows_of(tmp_path / "rows"), tmp_path / "out")
-        predict_file(local, rows_of(tmp_path / "rows"), tmp_path / "local.parquet")
-        assert done.rows == 12_000
-        assert in_order(tmp_path / "out").equals(in_order(tmp_path / "local.parquet"))
+def check_same(found, local, test, coverage):
+    one, other = found.at(coverage).predict(test), local.at(coverage).predict(test)
+    np.testing.assert_array_equal(one.members, other.members)
+    np.testing.assert_array_equal(one.thresholds, other.thresholds)
+    assert found.at(coverage).guarantee == local.at(coverage).guarantee
 
 
 @pytest.mark.slow
-def test_a_shard_that_never_comes_back_is_said(tmp_path):
-    write_rows(tmp_path / "rows", 3_000, 2, labels=True)
-    test = vc.ModelOutputs.from_logits(*made(10, 99)[:2])
-    with nodes(2) as (cluster, _):
-        found = distributed.calibrate(
-            tmp_path / "rows", tmp_path / "shards", 0.9, shards=2, localizer=vc.Uniform(20), patience=30
-        )
-        stopped = signal_one(cluster, "Serving", signal.SIGSTOP)
-        with pytest.raises(WorkersLost, match=r"shard [01] of 2 did not come back within 30 s"):
-            found.predict(test)
-        os.kill(stopped, signal.SIGKILL)
-        assert len(found.predict(test)) == 10
-    assert len(list((tmp_path / "shards").glob("shard-*.vicinal"))) == 2
-
-
-@pytest.mark.slow
-def test_shards_are_never_mixed_up(tmp_path):
-    write_rows(tmp_path / "rows", 400, 2, labels=True)
-    test = vc.ModelOutputs.from_logits(*made(50, 99)[:2])
-    parts = {"localizer": vc.Uniform(20), "shards": 2}
-    with nodes(2) as (cluster, _):
-        one = distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, score=vc.LAC(), **parts)
-        distributed.calibrate(tmp_path / "rows", tmp_path / "two", 0.9, score=vc.APS(), **parts)
-        expected = one.predict(test).thresholds
-        # The same again is only looked at; anything else is refused, and what is there stays.
-        before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "one").glob("shard-*")}
-        again = distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, score=vc.LAC(), **parts)
-        np.testing.assert_array_equal(again.predict(test).thresholds, expected)
-        assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "one").glob("shard-*")}
-        for change in ({"score": vc.APS()}, {"score": vc.LAC(), "localizer": vc.Uniform(21)}):
-            with pytest.raises(vc.CannotWrite, match="of other rows or other parts"):
-                distributed.calibrate(tmp_path / "rows", tmp_path / "one", 0.9, **{**parts, **change})
-        np.testing.assert_array_equal(distributed.load(tmp_path / "one").predict(test).thresholds, expected)
-        shutil.copytree(tmp_path / "one", tmp_path / "mixed")
-        shutil.copy(tmp_path / "two" / "shard-00001.vicinal", tmp_path / "mixed")
-        with pytest.raises(vc.CorruptArtifact, match="of another calibration"):
-            distributed.load(tmp_path / "mixed")
-        shutil.copy(tmp_path / "one" / "shard-00000.vicinal", tmp_path / "mixed" / "shard-00001.vicinal")
-        with pytest.raises(vc.CorruptArtifact, match="of another calibration"):
-            distributed.load(tmp_path / "mixed")
-        # A shard that was ready and does not find its file again has no ranks to answer with.
-        shutil.rmtree(tmp_path / "one")
-        assert len(signal_all(cluster, "Serving")) >= 4
-        with pytest.raises(WorkersLost, match="is gone or of another calibration"):
-            one.predict(test)
-
-
-@pytest.mark.slow
-def test_without_a_localizer_the_cluster_chooses_the_same(tmp_path):
-    outputs, labels = write_rows(tmp_path / "rows", 900, 2, labels=True)
-    test = vc.ModelOutputs.from_logits(*made(50, 99)[:2])
+def test_calibration_on_a_cluster_is_that_of_one_machine(small, tmp_path, monkeypatch):
+    folder, _, outputs, labels = small
+    ids = vc.ModelOutputs.from_logits(outputs.logits, outputs.representations, row_ids=np.arange(len(outputs)))
+    test = vc.ModelOutputs.from_logits(*made(300, 99)[:2])
+    logits, representations, truth = made(500, 77)
+    reference = vc.ModelOutputs.from_logits(logits, representations), truth
+    near = {"localizer": vc.Exponential(40, 0.8), "method": vc.SplitReference(rows=reference), "score": vc.APS()}
     with nodes(2):
-        found = distributed.calibrate(tmp_path / "rows", tmp_path / "shards", 0.9, shards=2)
-        local = vc.calibrate(outputs, labels, 0.9)
-        np.testing.assert_array_equal(found.predict(test).thresholds, local.predict(test).thresholds)
-        assert found.guarantee.words == local.guarantee.words
-        given = pq.read_table(tmp_path / "rows")
-        tensors = {"logits": np.stack(given["logits"].to_numpy()), "labels": given["labels"].to_numpy()}
-        tensors["representations"] = np.stack(given["representations"].to_numpy())
-        dataset = ray.data.from_numpy(tensors["logits"]).zip(ray.data.from_numpy(tensors["representations"]))
+        for parts in ({"method": vc.Split(), "score": vc.LAC()}, near, {**near, "localizer": vc.Ball(0.5)}):
+            local = vc.calibrate(ids, labels, 0.9, **parts)
+            found = distributed.calibrate(folder / "rows", 0.9, batch_rows=300, **parts)
+            check_same(found, local, test, 0.75)
+            np.testing.assert_array_equal(found.p_values(test), local.p_values(test))
+            again = vc.load(found.save(tmp_path / "whole.vicinal").path)
+            check_same(again, local, test, 0.9)
+            assert again.calibration.empty_neighborhoods == local.calibration.empty_neighborhoods
+            with monkeypatch.context() as few:
+                few.setattr(sys.modules["vicinal.distributed.calibrate"], "MOST_PAIRS", 100)
+                levels = distributed.calibrate(folder / "rows", 0.9, coverages=[0.75], **parts)
+            again = vc.load(levels.save(tmp_path / "levels.vicinal").path)
+            for coverage in (0.9, 0.75):
+                check_same(again, local, test, coverage)
+            with pytest.raises(vc.Incompatible, match="p-values need every ranked row"):
+                again.p_values(test)
+            with pytest.raises(vc.Incompatible, match=r"0\.8 is another. Calibrate with coverages"):
+                again.at(0.8).predict(test)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_calibrated_on_a_cluster_is_one_sentence(small, tmp_path):
+    folder, _, outputs, labels = small
+    with pytest.raises(vc.Incompatible, match="needs a cluster"):
+        distributed.calibrate(folder / "rows", 0.9)
+    with nodes(1):
+        refusals = [
+            (folder / "rows", {"method": vc.Exact(), "localizer": vc.Uniform(5)}, "Exact needs all calibration rows"),
+            (folder / "rows", {"localizer": vc.Uniform(5)}, "method=Split"),
+            (folder / "rows", {"method": vc.SplitReference(), "localizer": vc.Uniform(5)}, "rows=.outputs, targets"),
+            (folder / "rows", {"method": vc.SplitReference(rows=(outputs[:50], labels[:50]))}, "needs a localizer"),
+            (folder / "rows", {"coverage": 0.9999}, "needs at least 9999"),
+            (folder / "rowz", {}, "cannot read .*rowz"),
+            (3, {}, "got int"),
+        ]
+        same = vc.SplitReference(rows=(outputs, labels))
+        refusals.append((folder / "rows", {"method": same, "localizer": vc.Uniform(5)}, "same"))
+        table = pq.read_table(folder / "rows")
+        bad = np.stack(table["logits"].to_numpy())
+        bad[3_500] = np.nan
+        place = table.schema.get_field_index("logits")
+        pq.write_table(table.set_column(place, "logits", lists(bad)), tmp_path / "nan.parquet")
+        refusals.append((tmp_path / "nan.parquet", {}, "must be finite|NaN"))
+        ids = table.schema.get_field_index("row_ids")
+        twice = table.set_column(ids, "row_ids", pa.array(np.arange(4_000) % 3_900))
+        pq.write_table(twice, tmp_path / "twice.parquet")
+        refusals.append((tmp_path / "twice.parquet", {}, "row_ids must be distinct"))
+        for rows, parts, words in refusals:
+            with pytest.raises(vc.VicinalError, match=words):
+                distributed.calibrate(rows, **parts)
+
+
+@pytest.mark.slow
+def test_tensors_of_a_dataset_are_rows_too(small):
+    _, predictor, outputs, _ = small
+    with nodes(1):
+        dataset = ray.data.from_numpy(outputs.logits).zip(ray.data.from_numpy(outputs.representations))
         dataset = dataset.rename_columns({"data": "logits", "data_1": "representations"})
-        answers = distributed.predict(dataset, local).take_all()
-        assert len(answers) == 900
+        assert len(distributed.predict(dataset, predictor).take_all()) == len(outputs)
         with pytest.raises(vc.InvalidFile, match="'size' cannot be kept"):
-            distributed.predict(dataset, local, keep=["size"])
-        ids = given.append_column("row_ids", pa.array(np.arange(900) % 500))
-        (tmp_path / "twice").mkdir()
-        pq.write_table(ids, tmp_path / "twice" / "a.parquet")
-        with pytest.raises(vc.InvalidValue, match="row_ids must be distinct; 800 rows share theirs"):
-            distributed.calibrate(tmp_path / "twice", tmp_path / "no", 0.9, shards=2, localizer=vc.Uniform(5))
-        assert not (tmp_path / "no").exists()
-        method = vc.SplitReference(rows=(outputs, labels))
-        with pytest.raises(vc.Incompatible, match="has its reference rows in memory"):
-            distributed.calibrate(tmp_path / "rows", tmp_path / "no", 0.9, method=method, localizer=vc.Uniform(5))
+            distributed.predict(dataset, predictor, keep=["size"])
 
 
 @pytest.mark.slow

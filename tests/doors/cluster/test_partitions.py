@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -13,21 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.doors.cluster.clusters import lists, made, saved_predictor, write_rows
+from vicinal._util.pieces import NOTE, hold_pieces, write_note
 from vicinal.distributed.partitions import (
-    NOTE,
     Reading,
     _ranges,
     answer_partition,
-    cut_evenly,
-    find_finished,
-    output_folder,
+    name_partition,
     plan_partitions,
 )
 from vicinal.errors import CannotWrite, InvalidFile
 from vicinal.tables.batch import Wanted, predict_file
 from vicinal.tables.opening import open_table
-from vicinal.tables.partitions import PartitionedTable
 from vicinal.tables.rows import recognize_columns
+
+JOB = {"vicinal": "1", "model": "a", "coverage": "0.9"}
+
+
+@contextmanager
+def output_folder(out, job):
+    with hold_pieces(out, job, out, resume=True, anew="Name a new folder.") as pieces:
+        write_note(pieces, job)
+        yield pieces
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=12), st.integers(1, 60))
@@ -39,18 +46,6 @@ def test_ranges_cover_every_row_once_and_are_not_too_long(groups, rows):
     ends = np.cumsum(groups)
     inside = [group for _, stop in found for end, group in zip(ends, groups, strict=True) if end - group < stop < end]
     assert all(group > rows for group in inside)
-
-
-@given(st.integers(1, 9))
-def test_even_cuts_cover_every_row_once(tmp_path_factory, count):
-    folder = tmp_path_factory.mktemp("cut")
-    write_rows(folder, 37, 3)
-    table = PartitionedTable.open(folder)
-    runs = cut_evenly(table, count)
-    assert len(runs) == count
-    numbers = [piece.first + row for run in runs for piece in run for row in range(piece.rows)]
-    assert numbers == list(range(37))
-    assert max(sum(piece.rows for piece in run) for run in runs) - 37 // count <= 1
 
 
 def rows_of(folder):
@@ -72,8 +67,9 @@ def test_partitions_together_are_the_local_file(job, wanted, tmp_path):
     partitions = plan_partitions(rows.table, 100)
     assert len(partitions) > 4
     for partition in partitions[::-1]:
-        answer_partition(predictor, Reading.of(rows_of(folder / "rows")), partition, tmp_path / "out", wanted, {})
-    assert find_finished(tmp_path / "out", partitions, {}) == set(range(len(partitions)))
+        answer_partition(predictor, Reading.of(rows_of(folder / "rows")), partition, tmp_path / "out", wanted, JOB)
+    names = [name_partition(JOB, partition) for partition in partitions]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
     assert pq.read_table(tmp_path / "out").equals(pq.read_table(tmp_path / "local.parquet"))
 
 
@@ -110,31 +106,34 @@ def test_files_that_do_not_go_together_are_refused(tmp_path):
         open_table([str(tmp_path / "rows")])
 
 
+PIECE = "part-000000-0123456789abcdef.parquet"
+
+
 def test_a_folder_of_another_job_is_left_alone(tmp_path):
-    out, note = tmp_path / "out", {"model": "a", "input": {"path": "x"}}
-    with output_folder(out, note) as folder:
-        (folder / "part-000000.parquet").write_bytes(b"kept")
-        (folder / ".part-000001.parquet.077.part").write_bytes(b"half")
-        with pytest.raises(CannotWrite, match="another process"), output_folder(out, note):
+    out, job = tmp_path / "out", {**JOB, "input": {"path": "x"}}
+    with output_folder(out, job):
+        (out / PIECE).write_bytes(b"kept")
+        (out / f".{PIECE}.077.part").write_bytes(b"half")
+        with pytest.raises(CannotWrite, match="another process"), output_folder(out, job):
             pass
-    assert sorted(path.name for path in out.iterdir()) == [NOTE, "part-000000.parquet"]
-    with output_folder(out, note):
+    assert sorted(path.name for path in out.iterdir()) == [NOTE, PIECE]
+    with output_folder(out, job):
         pass
     with (
-        pytest.raises(InvalidFile, match="another job: the model differed"),
-        output_folder(out, {**note, "model": "b"}),
+        pytest.raises(InvalidFile, match="another run: the model differed"),
+        output_folder(out, {**job, "model": "b"}),
     ):
         pass
-    assert json.loads((out / NOTE).read_text()) == note
+    assert json.loads((out / NOTE).read_text()) == job
     (out / "thesis.docx").write_bytes(b"")
-    with pytest.raises(CannotWrite, match="thesis"), output_folder(out, note):
+    with pytest.raises(CannotWrite, match="thesis"), output_folder(out, job):
         pass
     (out / "thesis.docx").unlink()
     (out / NOTE).unlink()
-    with pytest.raises(CannotWrite, match=r"no _job\.json"), output_folder(out, note):
+    with pytest.raises(InvalidFile, match=r"_job\.json is damaged or missing"), output_folder(out, job):
         pass
-    assert (out / "part-000000.parquet").read_bytes() == b"kept"
-    with pytest.raises(CannotWrite, match="a file stands there"), output_folder(out / "part-000000.parquet", note):
+    assert (out / PIECE).read_bytes() == b"kept"
+    with pytest.raises(CannotWrite, match="is no folder"), output_folder(out / PIECE, job):
         pass
 
 
@@ -144,20 +143,13 @@ def test_a_folder_made_for_nothing_goes_again(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_partition_that_is_not_whole_is_done_again(job, tmp_path):
-    folder, predictor = job
-    partitions = plan_partitions(open_table([str(folder / "rows")]), 100)
-    for partition in partitions[:3]:
-        answer_partition(predictor, Reading.of(rows_of(folder / "rows")), partition, tmp_path, Wanted(), {})
-    (tmp_path / partitions[1].name).write_bytes((tmp_path / partitions[1].name).read_bytes()[:-40])
-    pq.write_table(pa.table({"row_id": [1]}), tmp_path / partitions[2].name)
-    answer_partition(
-        predictor, Reading.of(rows_of(folder / "rows")), replace(partitions[3], changed=1), tmp_path, Wanted(), {}
-    )
-    (tmp_path / "part-000099.parquet").write_bytes((tmp_path / partitions[0].name).read_bytes())
-    assert find_finished(tmp_path, partitions, {}) == {0}
-    assert [path.name for path in tmp_path.iterdir()] == [partitions[0].name]
-    assert find_finished(tmp_path, partitions, {"model": "another"}) == set()
+def test_a_partition_has_another_name_where_anything_it_depends_on_differs(job):
+    folder, _ = job
+    partition = plan_partitions(open_table([str(folder / "rows")]), 100)[0]
+    others = [replace(partition, changed=1), replace(partition, stop=partition.stop - 1)]
+    names = {name_partition(JOB, one) for one in [partition, *others]}
+    names.add(name_partition({**JOB, "model": "b"}, partition))
+    assert len(names) == 4
 
 
 def test_a_file_that_shrank_is_not_a_finished_partition(job, tmp_path):
@@ -165,7 +157,7 @@ def test_a_file_that_shrank_is_not_a_finished_partition(job, tmp_path):
     partition = plan_partitions(open_table([str(folder / "rows")]), 1000)[0]
     longer = replace(partition, stop=partition.stop + 50)
     with pytest.raises(InvalidFile, match="has changed since the job began"):
-        answer_partition(predictor, Reading.of(rows_of(folder / "rows")), longer, tmp_path, Wanted(), {})
+        answer_partition(predictor, Reading.of(rows_of(folder / "rows")), longer, tmp_path, Wanted(), JOB)
     assert not list(tmp_path.iterdir())
 
 
@@ -175,8 +167,3 @@ def test_linked_folders_are_part_of_a_table_and_loops_are_not(tmp_path):
     (tmp_path / "rows" / "more").symlink_to(tmp_path / "far")
     (tmp_path / "far" / "back").symlink_to(tmp_path / "rows")
     assert open_table([str(tmp_path / "rows")]).n_rows == 70
-    with output_folder(tmp_path / "out", {"model": "a"}) as folder:
-        (folder / "part-000000.parquet").write_bytes(b"kept")
-    (tmp_path / "link").symlink_to(tmp_path / "out")
-    with output_folder(tmp_path / "link", {"model": "a"}) as folder:
-        assert (folder / "part-000000.parquet").exists()

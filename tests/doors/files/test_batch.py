@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
-from vicinal.tables.batch import Wanted, answer_rows, job, parts, predict_file
+from vicinal._util import pieces
+from vicinal.tables.batch import Wanted, answer_rows, job, predict_file
 from vicinal.tables.batch.columns import ListColumns, answer_columns
 from vicinal.tables.batch.evaluate import evaluate_file
+from vicinal.tables.batch.sinks import SINKS
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import recognize_columns
 
-SUFFIXES = [".jsonl", ".npz", ".parquet"]
+SUFFIXES = list(SINKS)
 ROWS, LABELS = classification_rows(120, seed=1)
 PREDICTOR = vc.calibrate(ROWS, LABELS, 0.8, localizer=vc.Exponential(9, 0.7))
 TEST, TRUTH = classification_rows(50, seed=2)
@@ -45,8 +47,8 @@ def stopping(patch, where, after):
     patch.setattr(home, name, work)
 
 
-STOPS = {"answering": (job, "answer_rows"), "a part": (parts, "replacing"), "joining": (job, "replacing")}
-STOPS["clearing"] = (parts.PartFiles, "clear")
+STOPS = {"answering": (job, "answer_rows"), "a part": (pieces, "replacing"), "joining": (job, "replacing")}
+STOPS["clearing"] = (pieces.Pieces, "keep_only")
 
 
 @pytest.fixture
@@ -115,7 +117,7 @@ def test_a_changed_input_is_not_resumed(table, few_rows, tmp_path):
             predict_file(PREDICTOR, table, tmp_path / "a.jsonl", model=MODEL)
     np.savez(tmp_path / "rows.npz", logits=TEST.logits[:40], representations=TEST.representations[:40])
     other = recognize_columns(open_table([str(tmp_path / "rows.npz")]))
-    with pytest.raises(vc.InvalidFile, match="the input file differed"):
+    with pytest.raises(vc.InvalidFile, match="the input differed"):
         predict_file(PREDICTOR, other, tmp_path / "a.jsonl", resume=True, model=MODEL)
     assert predict_file(PREDICTOR, other, tmp_path / "a.jsonl").rows == 40
 
@@ -132,7 +134,7 @@ def test_a_run_that_fails_at_once_leaves_the_parts_of_another(table, few_rows, t
         with pytest.raises(Stop):
             predict_file(PREDICTOR, table, out, model=MODEL)
     left = sorted(path.name for path in (tmp_path / "a.jsonl.parts").iterdir())
-    assert left == ["000000-16.jsonl", "000001-16.jsonl", "job.json"]
+    assert [name[:7] for name in left] == ["000000-", "000001-", "_job.js"]
     np.savez(tmp_path / "wrong.npz", logits=np.zeros((30, 9)))
     with pytest.raises(vc.InvalidFile, match=r"wrong.npz: outputs must have 5 classes"):
         predict_file(PREDICTOR, recognize_columns(open_table([str(tmp_path / "wrong.npz")])), out)
@@ -160,9 +162,9 @@ def test_a_damaged_note_is_one_sentence(table, few_rows, tmp_path):
     for text in ("{", "[]", '"x"'):
         folder = tmp_path / "a.jsonl.parts"
         folder.mkdir(exist_ok=True)
-        (folder / "job.json").write_text(text)
-        (folder / "000000-16.jsonl").write_text("{}")
-        with pytest.raises(vc.InvalidFile, match="is damaged, so the run cannot be resumed"):
+        (folder / "_job.json").write_text(text)
+        (folder / f"000000-{16 * 'a'}.npz").write_text("{}")
+        with pytest.raises(vc.InvalidFile, match="is damaged or missing, so the run cannot be resumed"):
             predict_file(PREDICTOR, table, tmp_path / "a.jsonl", resume=True, model=MODEL)
     assert predict_file(PREDICTOR, table, tmp_path / "a.jsonl").rows == 50
 

@@ -21,6 +21,7 @@ from vicinal.tables import open_table
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+pacsv = pytest.importorskip("pyarrow.csv")
 
 LOGITS = np.arange(12, dtype=np.float32).reshape(6, 2)
 
@@ -78,7 +79,7 @@ def archive(path: Path, method: int = zipfile.ZIP_STORED, **members: bytes) -> P
         (["logits=missing.npy"], ["cannot read missing.npy: no such file"]),
         (["folder"], ["is a folder", ".npz"]),
         (["folder.npz"], ["is a folder"]),
-        (["x.csv"], ["suffix", ".npz", ".parquet", ".jsonl", "-"]),
+        (["x.tsv"], ["suffix", ".npz", ".parquet", ".csv", ".jsonl", "-"]),
         (["x"], ["cannot read x: no such file"]),
         (["empty.npz"], ["is empty (0 bytes)"]),
         (["empty.parquet"], ["is empty (0 bytes)"]),
@@ -94,7 +95,7 @@ def archive(path: Path, method: int = zipfile.ZIP_STORED, **members: bytes) -> P
         (["logits=x.npz"], ["alone"]),
         (["bad\nname.npz"], ["no such file"]),
         (["bad\0name.npz"], ["null byte"]),
-        (["bad\nname.csv"], ["suffix"]),
+        (["bad\nname.tsv"], ["suffix"]),
         (["pipe.jsonl"], ["not a regular file"]),
     ],
 )
@@ -279,10 +280,10 @@ def test_damage_before_the_first_row_asked_for(tmp_path):
 
 def test_fortran_order_too_large_to_hold(tmp_path, monkeypatch):
     np.savez(tmp_path / "x.npz", logits=np.asfortranarray(LOGITS), labels=LOGITS[:, :1])
-    monkeypatch.setattr("vicinal.tables.npz.MAX_WHOLE", LOGITS.nbytes - 1)
+    monkeypatch.setattr("vicinal.tables.arrays.MAX_WHOLE", LOGITS.nbytes - 1)
     refused(lambda: read_all(tmp_path / "x.npz"), "'logits'", "Fortran", "np.ascontiguousarray")
     assert len(read_all(tmp_path / "x.npz", ["labels"])) == 2
-    monkeypatch.setattr("vicinal.tables.npz.MAX_WHOLE", LOGITS.nbytes)
+    monkeypatch.setattr("vicinal.tables.arrays.MAX_WHOLE", LOGITS.nbytes)
     assert len(read_all(tmp_path / "x.npz")) == 2
 
 
@@ -336,7 +337,7 @@ def test_bytes_that_are_no_text(tmp_path):
 def test_pyarrow_is_named_where_it_is_absent(tmp_path, monkeypatch):
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"vicinal\[parquet\]"):
+    with pytest.raises(ImportError, match=r"vicinal\[tables\]"):
         open_table([str(tmp_path / "x.parquet")])
 
 
@@ -389,6 +390,54 @@ def test_lines(tmp_path, monkeypatch, text, parts):
     refused(lambda: read_all(tmp_path / "x.jsonl", ("logits", "labels")), *parts)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
     refused(lambda: read_all("-", ("logits", "labels")), *parts)
+
+
+# --- CSV
+
+HEADER = b"logit_0,logit_1,labels,id\n"
+ROW = b"1.5,-2,3,a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (HEADER + ROW + b"1,abc,3,b\n", ["'logit_1'", "row 1", "'abc'", "expected a number"]),
+        (HEADER + 50_000 * ROW + b"1,abc,3,b\n", ["'logit_1'", "row 50000", "'abc'"]),
+        (HEADER + ROW + b"1,,3,b\n", ["'logit_1'", "row 1", "nothing"]),
+        (HEADER + ROW + b"1,2,three,b\n", ["'labels'", "row 1", "'three'"]),
+        (HEADER + ROW + b"1,2\n", ["row 1 has 2 values", "4 columns"]),
+        (HEADER + ROW + ROW.strip() + b",5\n", ["row 1 has 5 values", "4 columns"]),
+        (HEADER + b"1,2\n", ["row 0 has 2 values"]),
+        ((HEADER + ROW).replace(b",", b";"), ["separates its columns by ';'", "expected commas"]),
+        ((HEADER + ROW).replace(b",", b"\t"), ["separates its columns by '\\t'"]),
+        (b"1,2,3\n4,5,6\n", ["no header", "logits_0"]),
+        (b"\n\n", ["holds no rows"]),
+        ((HEADER + ROW).decode().encode("utf-16"), ["UTF-16", "UTF-8"]),
+        (HEADER + ROW + b"1,2,3,\xff\n", ["UTF-8"]),
+        (HEADER + b'1,2,3,"a\n', ["not CSV"]),
+        (b"logits,labels,id\n[1 2],3,a\n", ["'logits'", "row 0", "[1 2]", "such as [0.1, 2.3]"]),
+        (b'logits,labels,id\n"[1,2]",3,a\n"[1]",3,b\n', ["'logits'", "row 1", "a list of 2 numbers"]),
+        (b"logits_0,logits_0,labels,id\n1,2,3,a\n", ["'logits_0' twice"]),
+        (HEADER + b"1,2,3," + b"a" * 1001 + b"\n", ["'id'", "row 0", "1000 characters"]),
+    ],
+)
+def test_csv(tmp_path, text, parts):
+    (tmp_path / "x.csv").write_bytes(text)
+    refused(lambda: read_all(tmp_path / "x.csv", ("logits", "labels", "id")), *parts)
+
+
+def test_csv_may_have_a_byte_order_mark_blank_lines_and_line_breaks_in_quotes(tmp_path):
+    text = b"\xef\xbb\xbf\r\n" + (HEADER + ROW + b'\n2,3,1,"b, c\nd"\n\n').replace(b"\n", b"\r\n")
+    (tmp_path / "x.csv").write_bytes(text)
+    for start in (0, 1):
+        chunks = read_all(tmp_path / "x.csv", ("logits", "labels", "id"), 1, start)
+        assert [chunk["id"][0] for chunk in chunks] == ["a", "b, c\r\nd"][start:]
+        assert chunks[-1]["logits"].tolist() == [[2.0, 3.0]]
+
+
+def test_damaged_csv_gives_rows_or_one_line(tmp_path):
+    (tmp_path / "x.csv").write_bytes(HEADER + ROW * 60)
+    flipped(tmp_path / "x.csv", ["logits", "labels", "id"], None)
 
 
 class Endless(io.RawIOBase):
@@ -504,10 +553,15 @@ def test_memory_stays_below_the_file(tmp_path, form):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["one group", "small groups", "one page", "deflated"])
+@pytest.mark.parametrize("form", ["one group", "small groups", "one page", "deflated", "csv"])
 def test_memory_of_a_million_rows(tmp_path, form):
     data = many_rows(1_000_000)  # 656 MB
-    if form == "deflated":
+    if form == "csv":
+        wide = {
+            f"{name}_{index}": column[:, index] for name, column in data.items() for index in range(column.shape[1])
+        }
+        pacsv.write_csv(pa.table(wide), tmp_path / "x.csv")
+    elif form == "deflated":
         np.savez_compressed(tmp_path / "x.npz", **data)
     elif form == "small groups":
         pq.write_table(as_lists(data), tmp_path / "x.parquet", row_group_size=1_000)
@@ -528,6 +582,64 @@ def arrow_stream(tmp_path, **options):
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema, options=how) as writer:
         writer.write_table(table, max_chunksize=2)
     return path
+
+
+def old_bomb(path: Path) -> Path:
+    """Write a stream of the form of 2020: it says in the metadata of a message that its buffers are compressed."""
+    packed = pa.compress(np.zeros(10**8, np.uint8), codec="zstd", asbytes=True)
+    table = pa.table({"logits": pa.Array.from_buffers(pa.int8(), 1, [None, pa.py_buffer(packed)])})
+    how = pa.ipc.IpcWriteOptions(metadata_version=pa.MetadataVersion.V4)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema, options=how) as writer:
+        writer.write_batch(table.to_batches()[0], custom_metadata={"ARROW:experimental_compression": "ZSTD"})
+    return path
+
+
+def test_old_and_annotated_arrow_streams_are_refused(tmp_path):
+    refused(lambda: open_table([str(old_bomb(tmp_path / "x.arrow"))]), "old form", "newer pyarrow")
+    table = pa.table({"logits": [1.0]})
+    with pa.OSFile(str(tmp_path / "y.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_batch(table.to_batches()[0], custom_metadata={"a": "b"})
+    refused(lambda: open_table([str(tmp_path / "y.arrow")]), "old form")
+
+
+def test_parquet_bombs_take_no_memory(tmp_path):
+    zeros = pa.array(np.zeros(10**8, np.int8)).cast(pa.int32())
+    lists = pa.ListArray.from_arrays(pa.array([0, 10**8], pa.int32()), zeros)
+    pq.write_table(pa.table({"logits": lists}), tmp_path / "lists.parquet")
+    assert (tmp_path / "lists.parquet").stat().st_size < 1_000
+    refused(lambda: read_all(tmp_path / "lists.parquet"), "decompression bomb: 800000000 bytes")
+    false_page_size(tmp_path / "page.parquet")
+    before = pa.default_memory_pool().max_memory()
+    refused(lambda: read_all(tmp_path / "page.parquet"), "decompression bomb: 2147483647 bytes")
+    assert pa.default_memory_pool().max_memory() == before
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 0x7F | 0x80]) + varint(value >> 7) if value >= 0x80 else bytes([value])
+
+
+def false_page_size(path: Path) -> None:
+    """Write a file whose only page says that it unpacks to 2 GiB."""
+    column = np.random.default_rng(0).standard_normal(5_000)
+    pq.write_table(pa.table({"logits": column}), path, compression="snappy", use_dictionary=False)
+    raw = path.read_bytes()
+    sizes, place = [], 7  # after the magic and the kind of the page, each size after a byte that says what follows
+    for _ in range(2):
+        end = place + next(number for number, byte in enumerate(raw[place : place + 5]) if byte < 0x80) + 1
+        sizes.append((place, end, sum((byte & 0x7F) << 7 * number for number, byte in enumerate(raw[place:end]))))
+        place = end + 1
+    (start, stop, _), (_, after, packed) = sizes
+    longer = varint(2 * (2**31 - 1))
+    shorter = varint(packed - 2 * (len(longer) - (stop - start)))  # so that the page ends where it did
+    path.write_bytes(raw[:start] + longer + raw[stop : stop + 1] + shorter + raw[after:])
+
+
+def test_dictionary_indices_out_of_range_are_damage(tmp_path):
+    bad = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int32()), ["a", "b"], safe=False)
+    table = pa.table({"row_ids": bad})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    refused(lambda: read_all(tmp_path / "x.arrow", ["row_ids"]), "damaged")
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])

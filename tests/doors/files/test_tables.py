@@ -20,6 +20,7 @@ from vicinal.tables import open_table
 from vicinal.tables.jsonl import JsonLinesTable
 
 pa = pytest.importorskip("pyarrow")
+pandas = pytest.importorskip("pandas")
 pq = pytest.importorskip("pyarrow.parquet")
 
 
@@ -127,6 +128,27 @@ def lines(folder: Path, data) -> list[str]:
     return [str(folder / "x.jsonl")]
 
 
+def csv_wide(folder: Path, data) -> list[str]:
+    """Write one column for each number, called in the singular, as pandas writes it: with an index."""
+    columns = {}
+    for name, column in data.items():
+        if column.ndim == 1:
+            columns[name] = column.tolist()
+        else:
+            stem = {"logits": "logit"}.get(name, name)
+            columns |= {f"{stem}_{index}": column[:, index] for index in range(column.shape[1])}
+    pandas.DataFrame(columns).to_csv(folder / "x.csv", index_label="")
+    return [str(folder / "x.csv")]
+
+
+def csv_lists(folder: Path, data) -> list[str]:
+    pandas.DataFrame({name: column.tolist() for name, column in data.items()}).to_csv(folder / "x.csv", index=False)
+    return [str(folder / "x.csv")]
+
+
+STREAMED = ("jsonl", "csv", "csv lists")
+"""Formats of text: how many rows there are is known at the end, and numbers are float64."""
+
 FORMATS = {
     "npz": npz,
     "npz deflated": npz_deflated,
@@ -140,6 +162,8 @@ FORMATS = {
     "parquet wide": parquet_wide,
     "arrow stream": arrow("list", pa.ipc.new_stream),
     "arrow file, fixed lists": arrow("fixed", pa.ipc.new_file),
+    "csv": csv_wide,
+    "csv lists": csv_lists,
     "jsonl": lines,
 }
 
@@ -155,7 +179,9 @@ def check_rows(table, data: dict[str, np.ndarray], names: list[str], rows: int, 
         assert all(column.dtype.isnative and column.flags.c_contiguous for column in chunk.values())
     for name in names if chunks else ():
         found = np.concatenate([chunk[name] for chunk in chunks])
-        np.testing.assert_array_equal(found, data[name][start:])
+        # The digits of a float32 are read as a float64 that rounds to it.
+        again = found if dtypes or found.dtype.kind != "f" else found.astype(data[name].dtype)
+        np.testing.assert_array_equal(again, data[name][start:])
         if dtypes and data[name].dtype.kind != "U":
             assert found.dtype == data[name].dtype
         assert found.dtype.kind == data[name].dtype.kind
@@ -174,11 +200,12 @@ def test_every_format_gives_the_rows_that_were_written(form, n, rows, start, dty
     data = rows_like(n, dtype, seed=n)
     with TemporaryDirectory() as folder:
         table = open_table(FORMATS[form](Path(folder), data))
-        assert set(table.columns) == set(data)
-        assert table.n_rows == (None if form == "jsonl" else n)
+        assert set(table.columns) - {"unnamed 0"} == set(data)
+        assert table.n_rows == (None if form in STREAMED else n)
         assert table.class_names is None
-        check_rows(table, data, list(names[:taken]), rows, start, dtypes=form != "jsonl")
-        check_rows(table, data, list(names[:taken]), n, 0, dtypes=form != "jsonl")  # a second reading is the same
+        kept = form not in STREAMED
+        check_rows(table, data, list(names[:taken]), rows, start, dtypes=kept)
+        check_rows(table, data, list(names[:taken]), n, 0, dtypes=kept)  # a second reading is the same
 
 
 @pytest.mark.parametrize(
@@ -306,7 +333,7 @@ def test_a_reading_given_up_closes_its_files(tmp_path, form):
 @pytest.mark.parametrize("form", FORMATS)
 def test_requests_that_cannot_be(tmp_path, form):
     table = open_table(FORMATS[form](tmp_path, rows_like(3)))
-    with pytest.raises(InvalidFile, match=r"has no column 'nothing'; its columns are: logits|labels"):
+    with pytest.raises(InvalidFile, match=r"has no column 'nothing'; its columns are: "):
         table.chunks(["nothing"], 5)
     for columns, rows, start in ((["labels"], 0, 0), (["labels"], 5, -1), ([], 5, 0), (["labels", "labels"], 5, 0)):
         with pytest.raises(InvalidArgument):

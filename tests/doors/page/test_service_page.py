@@ -8,7 +8,10 @@ import urllib.request
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import vicinal as vc
 from tests.doors.service.running import Running, saved_model
@@ -155,12 +158,47 @@ def test_a_file_is_answered_and_a_wrong_one_is_said(visit, service, rows, model)
     assert "must have 100 classes" in page.inner_text("#trouble")
     assert page.inner_text("#row-title").startswith("Row 4:")  # what was there stays
     assert "narrow.npz" in page.inner_text("#trouble")
-    upload(page, "rows.csv", a=np.zeros(3))
+    upload(page, "rows.xlsx", a=np.zeros(3))
     says(page, "#trouble", "is not a .npz")
     page.set_input_files("#file", {"name": "no.npz", "mimeType": "", "buffer": b"no archive"})
     says(page, "#trouble", "no.npz: the file is damaged or not a .npz file")
     upload(page, "again.npz", logits=some.logits, representations=some.representations)
     page.wait_for_selector("#trouble", state="hidden")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv", "jsonl", "json"])
+def test_every_format_of_the_command_line_is_answered(visit, service, rows, model, suffix, tmp_path):
+    some = rows.outputs[700:703]
+    lists = {"logits": some.logits.tolist(), "representations": some.representations.tolist()}
+    path = tmp_path / f"mine.{suffix}"
+    if suffix == "json":
+        path.write_text(json.dumps(lists))
+    elif suffix == "jsonl":
+        each = zip(*lists.values(), strict=True)
+        path.write_text("".join(json.dumps(dict(zip(lists, row, strict=True))) + "\n" for row in each))
+    elif suffix == "csv":
+        names = [f"{name}_{at}" for name, column in lists.items() for at in range(len(column[0]))]
+        np.savetxt(path, np.hstack(list(lists.values())), "%.17g", ",", header=",".join(names), comments="")
+    else:
+        table = pa.table(lists)
+        write = pq.write_table if suffix == "parquet" else feather.write_feather
+        write(table, path, compression="zstd" if suffix == "parquet" else "uncompressed")
+    page = visit(service.url)
+    ready(page)
+    page.set_input_files("#file", str(path))
+    says(page, "#source", path.name)
+    page.select_option("#rows", "2")
+    says(page, "#row-title", "Row 2")
+    assert sorted(shown_set(page)) == sorted(vc.load(model).predict(some).labels()[2])
+
+
+def test_the_interface_is_described_offline(visit, service):
+    page = visit(service.url)
+    page.goto(f"{service.url}/docs")
+    page.wait_for_selector("#operations-default-predict_predict_post")
+    page.click("#operations-default-predict_predict_post .opblock-summary-control")
+    page.wait_for_selector(".opblock-body .opblock-section-request-body")
+    assert "/feedback" in page.inner_text("#swagger-ui")
 
 
 @pytest.mark.slow

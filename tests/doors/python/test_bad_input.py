@@ -8,6 +8,7 @@ import pytest
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
 from vicinal.errors import Incompatible, InvalidArgument, InvalidValue, ShapeMismatch, TooFewRows
+from vicinal.neighbors.reference import arithmetic_for
 
 PROPER = np.full((4, 3), 1 / 3)
 NEAR = vc.Uniform(n_neighbors=5)
@@ -250,6 +251,8 @@ def test_far_rows_do_not_underflow_to_no_weight_at_all():
 @pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e19), (np.float64, 1e160)])
 @pytest.mark.parametrize("width", [3, 40])
 def test_representations_too_long_for_a_distance_are_refused(dtype, size, width):
+    if arithmetic_for(np.dtype(dtype), width)[0] != dtype:
+        pytest.skip("this machine compares float32 rows in float64, which holds such lengths")
     logits, labels = np.zeros((40, 3)), np.zeros(40, int)
     good = vc.ModelOutputs.from_logits(logits, np.ones((40, width), dtype))
     long = vc.ModelOutputs.from_logits(logits, np.full((40, width), size, dtype))

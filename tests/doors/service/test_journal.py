@@ -1,130 +1,33 @@
-"""The journal: what was written is read again, a cut end is dropped, damage is said; memory is what the file tells."""
+"""The journal: memory is what the file tells, damage and nonsense are said, and what it holds can be rolled on."""
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vicinal as vc
 
 pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
 
+from tests.doors.service.running import Running, saved_model
+from vicinal.service import answered as answering
 from vicinal.service import journal as writing
 from vicinal.service import ledger as remembering
-from vicinal.service.journal import Journal, Record
+from vicinal.service.exporting import export_truths
+from vicinal.service.journal import Journal
 from vicinal.service.ledger import Ledger
-
-
-def records(n, seed=0):
-    rng = np.random.default_rng(seed)
-    return [
-        Record({"type": "answers", "n": number}, {"a": rng.normal(size=(number, 2)), "b": np.array(["x", "yé"])})
-        for number in range(n)
-    ]
-
-
-def written(path, found):
-    journal = Journal(path)
-    assert list(journal.read()) == []
-    for record in found:
-        journal.append(record)
-    journal.close()
-
-
-def read(path):
-    journal = Journal(path)
-    try:
-        return list(journal.read())
-    finally:
-        journal.close()
-
-
-def check_same(found, expected):
-    assert [one.words for one in found] == [one.words for one in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert list(one.arrays) == list(other.arrays)
-        for name in one.arrays:
-            np.testing.assert_array_equal(one.arrays[name], other.arrays[name])
-
-
-def test_records_come_back(tmp_path):
-    written(tmp_path / "j", records(5))
-    check_same(read(tmp_path / "j"), records(5))
-
-
-@given(cut=st.integers(1, 100_000))
-def test_a_cut_end_is_dropped_and_writing_goes_on(tmp_path_factory, cut):
-    path = tmp_path_factory.mktemp("cut") / "j"
-    expected = records(4)
-    written(path, expected)
-    ends = np.cumsum([len(record.pack()) for record in expected]).tolist()
-    size = path.stat().st_size
-    os.truncate(path, size - cut % size)
-    whole = [record for record, end in zip(expected, ends, strict=True) if end <= size - cut % size]
-    journal = Journal(path)
-    check_same(list(journal.read()), whole)
-    journal.append(expected[3])
-    journal.close()
-    check_same(read(path), [*whole, expected[3]])
-
-
-def test_damage_in_the_middle_is_said(tmp_path):
-    path = tmp_path / "j"
-    written(path, records(4))
-    data = bytearray(path.read_bytes())
-    second = len(records(4)[0].pack())
-    for place in (0, second, second + 6, second + 10, second + 17, second + 21, second + 40):
-        broken = data.copy()
-        broken[place] ^= 0xFF
-        path.write_bytes(broken)
-        with pytest.raises(vc.CorruptArtifact, match="Move it away to begin anew"):
-            read(path)
-
-
-def test_zeros_at_the_end_are_a_cut_and_anything_else_is_not(tmp_path):
-    path = tmp_path / "j"
-    written(path, records(3))
-    size = path.stat().st_size
-    with path.open("ab") as file:
-        file.write(bytes(5000))
-    check_same(read(path), records(3))
-    assert path.stat().st_size == size
-    for foreign in (b"x", b"my only note\n", b"garbage" * 10, bytes(30) + b"x"):
-        path.write_bytes(foreign)
-        with pytest.raises(vc.CorruptArtifact, match="Move it away"):
-            read(path)
-        assert path.read_bytes() == foreign
-
-
-def test_one_process_at_a_time(tmp_path):
-    first = Journal(tmp_path / "j")
-    with pytest.raises(vc.CannotWrite, match="another process"):
-        Journal(tmp_path / "j")
-    first.close()
-
-
-def test_a_full_disk_adds_nothing(tmp_path):
-    path = tmp_path / "j"
-    journal = Journal(path)
-    list(journal.read())
-    journal.append(records(2)[1])
-    size = path.stat().st_size
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
-    try:
-        with pytest.raises(vc.CannotWrite, match="nothing was added"):
-            journal.append(Record({}, {"a": np.zeros(1000)}))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert path.stat().st_size == size
-    journal.append(records(3)[2])
-    journal.close()
-    check_same(read(path), records(3)[1:])
 
 
 @pytest.fixture(scope="module")
@@ -148,57 +51,363 @@ def step(ledger, predictor, rows, number):
     if number % 3 == 0:
         found = ledger.truths([*ids, "nobody"])
         if found.ids:
-            targets = rows.labels[[int(row_id) for row_id in found.ids]]
-            told(ledger, found, targets)
+            told(ledger, found, rows.labels[[int(row_id) for row_id in found.ids]])
 
 
 def told(ledger, found, targets):
-    for _ in ledger.tell(found.ids, *ledger.score_truths(found.places, targets)):
+    for _ in ledger.tell(found.ids, targets, *ledger.score_truths(found.places, targets)):
         pass
 
 
 def state(ledger):
     known = {row_id: bool(answered.told[row]) for row_id, (answered, row) in ledger._known.items()}
-    return known, ledger.monitor.snapshot(), ledger.monitor.drift, list(ledger.history)
+    return list(known.items()), ledger.monitor.snapshot(), ledger.monitor.drift, list(ledger.history)
 
 
-@pytest.mark.parametrize("least", [1 << 30, 20_000])
-def test_memory_is_what_the_journal_tells(tmp_path, rows, predictor, monkeypatch, least):
-    monkeypatch.setattr(writing, "LEAST", least)  # written anew never, or again and again
+def opened(path, predictor, model="model", remember=50):
+    return Ledger(predictor, remember, model, Journal(path))
+
+
+def reopened_state(path, predictor):
+    with closing(opened(path, predictor)) as ledger:
+        return state(ledger)
+
+
+@pytest.fixture
+def filled(tmp_path, rows, predictor):
+    """A journal that was closed, with some answers and truths."""
+    with closing(opened(tmp_path / "j", predictor)) as ledger:
+        for number in range(12):
+            step(ledger, predictor, rows, number)
+    assert [path.name for path in tmp_path.iterdir()] == ["j"]
+    return tmp_path / "j"
+
+
+@contextmanager
+def edited(path):
+    """The tables of a journal, to put anything in."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA ignore_check_constraints = ON")
+        yield db
+
+
+def test_memory_is_what_the_journal_tells(tmp_path, rows, predictor, monkeypatch):
+    monkeypatch.setattr(remembering, "AT_A_TIME", 3)  # a request may be several moments
+    monkeypatch.setattr(remembering, "POINTS", 10)
     path = tmp_path / "j"
     alone = Ledger(predictor, 50, "model")
     for number in range(60):
         step(alone, predictor, rows, number)
         if number % 20 == 0:
-            ledger = Ledger(predictor, 50, "model", Journal(path))
+            ledger = opened(path, predictor)
         step(ledger, predictor, rows, number)
         if number % 20 == 19:
             ledger.close()
-            again = Ledger(predictor, 50, "model", Journal(path))
+            again = opened(path, predictor)
             assert state(again) == state(ledger) == state(alone)
             assert len(again) == 50
             again.close()
-    assert least > 1 << 20 or path.stat().st_size < 200_000
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM answers").fetchone()[0] < 50 + 8
+        assert db.execute("SELECT count(*) FROM truths").fetchone()[0] == alone.monitor.drift.rows
 
 
-def test_a_journal_of_another_model_is_refused(tmp_path, predictor):
-    Ledger(predictor, 50, "model", Journal(tmp_path / "j")).close()
+def test_what_is_forgotten_leaves_the_file(tmp_path, rows, predictor):
+    path, outputs = tmp_path / "j", rows.outputs[300:310]
+    regions = predictor.predict(outputs)
+    sizes = []
+    with closing(opened(path, predictor)) as ledger:
+        for number in range(600):
+            ledger.remember([f"{number} {row}" for row in range(10)], outputs, regions, 0.9)
+            if number % 200 == 199:
+                ledger._journal._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                sizes.append(path.stat().st_size)
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "scales", "quantiles", "numbers", "uniforms"])
+def test_outputs_come_back_to_the_bit(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    table, values = rng.normal(size=(60, 3)).astype(np.float32), rng.normal(size=60)
+    shares = rng.dirichlet(np.ones(4), 60)
+    given = {
+        "probabilities": lambda: vc.ModelOutputs.from_probabilities(shares.astype(np.float32), table),
+        "scales": lambda: vc.ModelOutputs.from_predictions(values, table, scales=np.exp(values)),
+        "quantiles": lambda: vc.ModelOutputs.from_quantiles(values - 1, values + 1, table[:, :1]),
+        "numbers": lambda: vc.ModelOutputs.from_logits(np.log(shares), table.astype(np.float16), row_ids=range(60)),
+        "uniforms": lambda: vc.ModelOutputs.from_logits(
+            np.log(shares).astype(np.float16), table, uniforms=shares[:, 0]
+        ),
+    }[kind]()
+    regression = kind in ("scales", "quantiles")
+    targets = values if regression else rng.integers(0, 4, 60)
+    some = vc.calibrate(given[:40], targets[:40], 0.8, localizer=vc.Uniform(10))
+    with closing(opened(tmp_path / "j", some)) as ledger:
+        ledger.remember([f"é{row}" for row in range(20)], given[40:], some.predict(given[40:]), 0.8)
+        scored = ledger.score_truths(ledger.truths([f"é{row}" for row in range(15)]).places, targets[40:55])
+    with closing(opened(tmp_path / "j", some)) as ledger:
+        found = ledger.truths([f"é{row}" for row in range(15)])
+        for one, other in zip(scored, ledger.score_truths(found.places, targets[40:55]), strict=True):
+            np.testing.assert_array_equal(one, other)
+        told(ledger, found, targets[40:55])
+    assert export_truths(tmp_path / "j", tmp_path / "out.npz") == 15
+    with np.load(tmp_path / "out.npz") as columns:
+        for name in set(columns) - {"row_ids", "labels", "targets"}:
+            expected = getattr(given, name)[40:55]
+            assert columns[name].dtype == expected.dtype
+            np.testing.assert_array_equal(columns[name], expected)
+        np.testing.assert_array_equal(columns["targets" if regression else "labels"], targets[40:55])
+        assert columns["row_ids"].tolist() == (
+            list(range(40, 55)) if kind == "numbers" else [f"é{row}" for row in range(15)]
+        )
+
+
+@settings(max_examples=20)
+@given(cut=st.integers(0, 10**9))
+def test_a_cut_log_is_the_state_before(tmp_path_factory, rows, predictor, cut):
+    folder = tmp_path_factory.mktemp("cut")
+    path, states = folder / "j", []
+    with closing(opened(path, predictor)) as ledger:
+        for number in range(1, 9):
+            states.append(state(ledger))
+            step(ledger, predictor, rows, 3 * number + 1)  # answers
+            found = ledger.truths(list(ledger._known))
+            states.append(state(ledger))
+            told(ledger, found, rows.labels[[int(row_id) for row_id in found.ids]])
+        states.append(state(ledger))
+        for name in ("j", "j-wal"):  # as a power cut might leave them
+            (folder / "cut").mkdir(exist_ok=True)
+            shutil.copy(folder / name, folder / "cut" / name)
+    log = folder / "cut" / "j-wal"
+    os.truncate(log, cut % (log.stat().st_size + 1))
+    with closing(opened(folder / "cut" / "j", predictor)) as ledger:
+        assert state(ledger) in states
+        step(ledger, predictor, rows, 30)
+        expected = state(ledger)
+    assert reopened_state(folder / "cut" / "j", predictor) == expected
+
+
+def test_damage_is_said(filled, predictor):
+    data = filled.read_bytes()
+    page = 4096
+    damaged = {
+        "the head": b"x" + data[1:],
+        "a page": data[:page] + bytes(page) + data[2 * page :],
+        "its end is gone": data[: len(data) - page - 100],
+        "half of it": data[: len(data) // 2],
+        "the first page only": data[:page],
+    }
+    for words, broken in damaged.items():
+        filled.write_bytes(broken)
+        with pytest.raises(vc.CorruptArtifact, match=r"is damaged: .* Move it away to begin anew") as caught:
+            opened(filled, predictor)
+        assert "\n" not in str(caught.value), words
+        assert filled.read_bytes() == broken
+        with pytest.raises(vc.CorruptArtifact, match="is damaged"):
+            export_truths(filled, filled.with_name("out.npz"))
+    filled.write_bytes(data)
+    opened(filled, predictor).close()
+
+
+@pytest.mark.parametrize("foreign", [b"xy", b"my only note\n", b"garbage" * 1000, bytes(30) + b"x", bytes(5000)])
+def test_another_file_is_left_alone(tmp_path, predictor, foreign):
+    path = tmp_path / "j"
+    path.write_bytes(foreign)
+    with pytest.raises(vc.CorruptArtifact, match=r"not a database\. Move it away"):
+        opened(path, predictor)
+    assert path.read_bytes() == foreign
+    assert [one.name for one in tmp_path.iterdir()] == ["j"]
+
+
+def test_another_database_is_left_alone(filled, tmp_path, predictor):
+    path = tmp_path / "other"
+    with edited(path) as db:
+        db.execute("CREATE TABLE notes (text TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(vc.UnsupportedArtifact, match="other tables"):
+        opened(path, predictor)
+    assert path.read_bytes() == before
+    with edited(filled) as db:
+        db.execute("CREATE TRIGGER more AFTER INSERT ON answers BEGIN DELETE FROM truths; END")
+    with pytest.raises(vc.UnsupportedArtifact, match="other tables"):
+        opened(filled, predictor)
+
+
+NONSENSE = [
+    "UPDATE answers SET outputs = x'00112233' WHERE number = (SELECT max(number) FROM answers)",
+    "UPDATE answers SET outputs = zeroblob(0)",
+    "UPDATE answers SET outputs = 'text'",
+    "UPDATE answers SET form = '{}'",
+    "UPDATE answers SET form = 'no JSON'",
+    "UPDATE answers SET form = '[\"logits\"]'",
+    "UPDATE answers SET form = replace(form, '<f', '<i')",
+    "UPDATE answers SET form = replace(form, '100', '999999999')",
+    "UPDATE answers SET form = replace(form, 'logits', 'rumors')",
+    "UPDATE answers SET form = replace(form, 'logits', 'probabilities')",
+    "UPDATE answers SET form = replace(form, 'representations', 'row_ids')",
+    """UPDATE answers SET form = '{"logits": "|O"}'""",
+    """UPDATE answers SET form = '{"predictions": "<f8"}', outputs = zeroblob(8)""",
+    """UPDATE answers SET form = '{"logits": "(7,)<f4"}', outputs = zeroblob(28)""",
+    "UPDATE answers SET form = '" + "[" * 100_000 + "'",
+    "UPDATE answers SET outputs = CAST(x'ffffffff' || substr(outputs, 5) AS BLOB)",
+    "UPDATE answers SET threshold = NULL, lower = 0.0, upper = 1.0",
+    "UPDATE answers SET threshold = 'nan'",
+    "UPDATE answers SET asked = 7",
+    "UPDATE answers SET key = 1.5",
+    "UPDATE answers SET row_id = CAST(x'ff' AS TEXT) WHERE number = (SELECT max(number) FROM answers)",
+    "UPDATE answers SET row_id = x'ff' WHERE number = (SELECT max(number) FROM answers)",
+    "UPDATE answers SET batch = 1000000000",
+    "UPDATE truths SET score = 'nan'",
+    "UPDATE truths SET covered = 2",
+    "UPDATE truths SET asked = x'00'",
+    "UPDATE truths SET batch = 'first'",
+    "UPDATE truths SET target = 'cat'",
+    "DELETE FROM journal",
+    "INSERT INTO journal VALUES ('model')",
+]
+
+
+@pytest.mark.parametrize("sql", NONSENSE)
+def test_nonsense_in_the_tables_is_one_sentence(filled, predictor, sql):
+    with edited(filled) as db:
+        assert db.execute(sql).rowcount > 0
+    with pytest.raises(vc.CorruptArtifact, match="Move it away to begin anew") as caught:
+        opened(filled, predictor)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("sql", NONSENSE[1:12])
+def test_nonsense_is_not_exported(filled, sql):
+    with edited(filled) as db:
+        db.execute(sql)
+    with pytest.raises(vc.CorruptArtifact, match="Move it away"):
+        export_truths(filled, filled.with_name("out.npz"))
+    assert not filled.with_name("out.npz").exists()
+
+
+def test_one_process_at_a_time(tmp_path, predictor):
+    first = opened(tmp_path / "j", predictor)
+    with pytest.raises(vc.CannotWrite, match="another process is writing it"):
+        Journal(tmp_path / "j")
+    script = (
+        "import sys; from pathlib import Path; from vicinal.service.journal import Journal; Journal(Path(sys.argv[1]))"
+    )
+    run = subprocess.run([sys.executable, "-c", script, tmp_path / "j"], capture_output=True, text=True, check=False)
+    assert run.stderr.rstrip().endswith("another process is writing it.")
+    first.close()
+    opened(tmp_path / "j", predictor).close()
+
+
+def test_only_its_owner_reads_it(tmp_path, rows, predictor):
+    before = os.umask(0)
+    try:
+        with closing(opened(tmp_path / "deep" / "j", predictor)) as ledger:
+            step(ledger, predictor, rows, 3)
+            files = sorted((tmp_path / "deep").glob("j*"))
+            assert [path.name for path in files] == ["j", "j-shm", "j-wal"]
+            assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "deep" / "j").stat().st_mode) == 0o600
+
+
+def test_a_full_disk_adds_nothing(tmp_path, rows, predictor):
+    path, outputs = tmp_path / "j", rows.outputs[300:400]
+    ledger = opened(path, predictor, remember=1000)
+    for number in range(6):
+        step(ledger, predictor, rows, number)
+    before = state(ledger)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "j-wal").stat().st_size + 6000, limits[1]))
+    try:
+        for _ in range(3):
+            with pytest.raises(vc.CannotWrite, match="nothing was added"):
+                ledger.remember([f"new {row}" for row in range(100)], outputs, predictor.predict(outputs), 0.9)
+        found = ledger.truths([row_id for row_id, _ in before[0]])
+        labels = rows.labels[[int(row_id) for row_id in found.ids]]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+        with pytest.raises(vc.CannotWrite, match="nothing was added"):
+            told(ledger, found, labels)
+        assert state(ledger) == before
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    step(ledger, predictor, rows, 9)
+    expected = state(ledger)
+    ledger.close()
+    assert reopened_state(path, predictor) == expected
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM answers WHERE row_id LIKE 'new%'").fetchone() == (0,)
+
+
+def test_a_service_whose_disk_is_full_goes_on(tmp_path, rows):
+    model, journal = saved_model(tmp_path, known=500), tmp_path / "j"
+
+    def ask(client, row):
+        one = rows.outputs[row : row + 1]
+        return client.predict(vc.ModelOutputs.from_logits(one.logits, one.representations, row_ids=[f"row {row}"]))
+
+    with Running(model, "--journal", journal) as running, running.wait_ready() as client:
+        ask(client, 500)
+        most = (tmp_path / "j-wal").stat().st_size
+        limits = resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (most, -1))
+        assert len(ask(client, 501).sets) == 1  # answered, and not remembered
+        with pytest.raises(vc.ServiceRefused, match="journal could not be written") as caught:
+            client.feedback(["row 500"], rows.labels[500:501])
+        assert caught.value.status == 507
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, limits)
+        with pytest.raises(vc.ServiceRefused, match="no answer with the row_id"):
+            client.feedback(["row 501"], rows.labels[501:502])
+        assert client.feedback(["row 500"], rows.labels[500:501]).accepted == 1
+    assert sum("nothing was added" in event.get("why", "") for event in running.events()) == 2
+
+
+def test_a_journal_that_cannot_be_begun_is_one_sentence(tmp_path, predictor):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(vc.CannotWrite, match="cannot"):
+            opened(tmp_path / "j", predictor)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    opened(tmp_path / "j", predictor).close()
+
+
+def test_network_file_systems_are_refused(tmp_path, filled, monkeypatch):
+    mounts = tmp_path / "mounts"
+    monkeypatch.setattr(writing, "MOUNTS", mounts)
+    (tmp_path / "far away").mkdir()
+    far = str(tmp_path / "far away").replace(" ", "\\040")
+    mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/home {far} nfs4 rw 0 0\n")
+    with pytest.raises(vc.CannotWrite, match=r"network file system \(nfs4\).*Name a file on a local disk"):
+        Journal(tmp_path / "far away" / "new" / "j")
+    assert list((tmp_path / "far away").iterdir()) == []
+    Journal(tmp_path / "near").close()
+    mounts.unlink()  # as on other systems
+    Journal(tmp_path / "far away" / "j").close()
+
+
+def test_a_journal_of_another_model_is_refused(filled, tmp_path, predictor):
     with pytest.raises(vc.UnsupportedArtifact, match="another model"):
-        Ledger(predictor, 50, "another", Journal(tmp_path / "j"))
+        opened(filled, predictor, "another")
+    with pytest.raises(vc.UnsupportedArtifact, match="another model"):
+        export_truths(filled, tmp_path / "out.npz", "another")
+    opened(filled, predictor).close()
 
 
 def test_what_cannot_be_written_is_not_remembered(tmp_path, rows, predictor, monkeypatch):
-    ledger = Ledger(predictor, 50, "model", Journal(tmp_path / "j"))
+    ledger = opened(tmp_path / "j", predictor)
     step(ledger, predictor, rows, 1)
     before = state(ledger)
 
     def full(*_):
         raise vc.CannotWrite("no room")
 
-    monkeypatch.setattr(Journal, "append", full)
+    monkeypatch.setattr(Journal, "add_answers", full)
+    monkeypatch.setattr(Journal, "add_truths", full)
     with pytest.raises(vc.CannotWrite):
         step(ledger, predictor, rows, 2)
-    found = ledger.truths(list(before[0]))
+    found = ledger.truths([row_id for row_id, _ in before[0]])
     with pytest.raises(vc.CannotWrite):
         told(ledger, found, rows.labels[[int(row_id) for row_id in found.ids]])
     assert state(ledger) == before
@@ -207,7 +416,7 @@ def test_what_cannot_be_written_is_not_remembered(tmp_path, rows, predictor, mon
 
 
 def test_long_rows_are_remembered_within_a_bound(rows, predictor, monkeypatch):
-    monkeypatch.setattr(remembering, "OVERHEAD", 0)
+    monkeypatch.setattr(answering, "OVERHEAD", 0)
     monkeypatch.setattr(remembering, "MOST_BYTES", 20 * rows.outputs.logits[0].nbytes)
     ledger = Ledger(predictor, 1000, "model")
     for start in range(300, 600, 5):
@@ -216,8 +425,8 @@ def test_long_rows_are_remembered_within_a_bound(rows, predictor, monkeypatch):
     assert list(ledger._known) == [str(row) for row in range(580, 600)]
 
 
-def test_ids_that_come_again_leave_nothing_behind(rows, predictor):
-    ledger = Ledger(predictor, 1000, "model")
+def test_ids_that_come_again_leave_nothing_behind(tmp_path, rows, predictor):
+    ledger = opened(tmp_path / "j", predictor, remember=1000)
     outputs = rows.outputs[300:303]
     regions = predictor.predict(outputs)
     for number in range(2000):
@@ -225,24 +434,12 @@ def test_ids_that_come_again_leave_nothing_behind(rows, predictor):
     assert len(ledger) == 9
     assert len(ledger._batches) < 200
     assert ledger._bytes == sum(one.nbytes for one in ledger._batches)
+    assert ledger._journal._db.execute("SELECT count(*) FROM answers").fetchone() == (9,)
     ledger.remember(["same", "same"], outputs[:2], regions[:2], 0.9)
     for number in range(2000):
         ledger.remember([str(number)], outputs[:1], regions[:1], 0.9)
     assert len(ledger) == 1000
-
-
-def test_a_journal_that_cannot_be_written_anew_goes_on(tmp_path, rows, predictor, monkeypatch):
-    monkeypatch.setattr(writing, "LEAST", 10_000)
-    ledger = Ledger(predictor, 50, "model", Journal(tmp_path / "j"))
-    (tmp_path / ".j.part").mkdir()  # where it would be written
-    for number in range(40):
-        step(ledger, predictor, rows, number)
-    expected = state(ledger)
     ledger.close()
-    (tmp_path / ".j.part").rmdir()
-    again = Ledger(predictor, 50, "model", Journal(tmp_path / "j"))
-    assert state(again) == expected
-    again.close()
 
 
 def test_covered_is_as_the_set_says(rows, predictor):
@@ -256,3 +453,64 @@ def test_covered_is_as_the_set_says(rows, predictor):
         _, covered, asked = ledger.score_truths(ledger.truths(ids).places, labels)
         np.testing.assert_array_equal(covered, regions.covers(labels))
         assert set(asked.tolist()) == {0.8}
+
+
+def test_only_the_rows_that_the_truth_was_told_of_are_exported(tmp_path, rows, predictor):
+    outputs = rows.outputs[300:304]
+    regions = predictor.predict(outputs)
+    with closing(opened(tmp_path / "j", predictor)) as ledger:
+        with pytest.raises(vc.InvalidFile, match="no answer whose truth is known"):
+            export_truths(tmp_path / "j", tmp_path / "out.npz")
+        ledger.remember(["a", "b", "c", "d"], outputs, regions, 0.9)
+        told(ledger, ledger.truths(["a", "b", "c"]), rows.labels[300:303])
+        ledger.remember(["a"], outputs[:1], regions[:1], 0.8)  # the same again
+        ledger.remember(["b"], outputs[3:], regions[3:], 0.9)  # another row under its name
+        expected = state(ledger)
+    assert reopened_state(tmp_path / "j", predictor) == expected
+    export_truths(tmp_path / "j", tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as found:
+        assert found["row_ids"].tolist() == ["c", "a"]
+        np.testing.assert_array_equal(found["logits"], rows.outputs.logits[[302, 300]])
+        np.testing.assert_array_equal(found["labels"], rows.labels[[302, 300]])
+    with closing(opened(tmp_path / "j", predictor)) as ledger:
+        other = vc.ModelOutputs.from_probabilities(np.full((1, 100), 0.01), outputs.representations[:1])
+        ledger.remember(["e"], other, predictor.predict(other), 0.9)
+        told(ledger, ledger.truths(["e"]), np.array([3]))
+    with pytest.raises(vc.InvalidFile, match="different columns"):
+        export_truths(tmp_path / "j", tmp_path / "out.npz")
+    with pytest.raises(vc.InvalidFile, match="must end in"):
+        export_truths(tmp_path / "j", tmp_path / "out.txt")
+    with pytest.raises(vc.InvalidFile, match="no such file"):
+        export_truths(tmp_path / "none", tmp_path / "out.npz")
+
+
+def vicinal(*arguments, code=0):
+    command = [sys.executable, "-m", "vicinal", *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == code, run.stderr
+    return run.stdout + run.stderr
+
+
+def test_what_a_service_was_told_rolls_its_model_on(tmp_path, rows):
+    model, journal = saved_model(tmp_path, known=500), tmp_path / "answers.journal"
+    names = [f"row {row}" for row in range(500, 620)]
+    logits, table = rows.outputs.logits, rows.outputs.representations
+    with Running(model, "--journal", journal) as running, running.wait_ready() as client:
+        given = vc.ModelOutputs.from_logits(logits[500:620], table[500:620], row_ids=names)
+        client.predict(given)
+        client.feedback(names[:100], rows.labels[500:600])
+        said = vicinal("feedback", "export", journal, tmp_path / "live.npz", "--model", model, "--json")
+        assert json.loads(said)["rows"] == 100
+        assert client.feedback(names[100:110], rows.labels[600:610]).accepted == 10
+    known = vc.ModelOutputs.from_logits(logits[500:610], table[500:610], row_ids=names[:110])
+    expected = vc.roll(vc.load(model), known, rows.labels[500:610]).predict(rows.outputs[1000:1200])
+    for suffix in ("npz", "parquet", "jsonl"):
+        out, rolled = tmp_path / f"recent.{suffix}", tmp_path / f"{suffix}.vicinal"
+        assert vicinal("feedback", "export", journal, out, "--model", model) == f"110 rows: {out}\n"
+        vicinal("roll", model, out, "--out", rolled)
+        found = vc.load(rolled).predict(rows.outputs[1000:1200])
+        np.testing.assert_array_equal(found.members, expected.members)
+        np.testing.assert_array_equal(found.thresholds, expected.thresholds)
+    assert "another model" in vicinal("feedback", "export", journal, out, "--model", rolled, code=3)
+    assert "an input itself" in vicinal("feedback", "export", journal, journal, code=4)
+    assert "no such file" in vicinal("feedback", "export", tmp_path / "none", out, code=2)

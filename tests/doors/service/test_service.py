@@ -23,6 +23,7 @@ pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
 httpx = pytest.importorskip("httpx", reason="it asks the application without a port")
 
 from vicinal.persistence.load import open_predictor  # noqa: E402
+from vicinal.service import schemas  # noqa: E402
 from vicinal.service.app import create_app  # noqa: E402
 from vicinal.service.examples import Examples, from_file, load_bundled  # noqa: E402
 from vicinal.service.service import Service  # noqa: E402
@@ -203,9 +204,9 @@ def test_answers_at_once_are_those_alone(models):
 def test_one_bad_request_does_not_spoil_those_that_go_along(models):
     path, outputs, _ = models["sets"]
     good = as_json(outputs[:1])
-    endless = {**good, "representations": [[1e30] * 128]}  # too long for float32 distances, which shows late
+    endless = {**good, "representations": [[1e160] * 128]}  # too long for distances, which shows late
     width = len(good["representations"][0])
-    endless["representations"] = [[1e30] * width]
+    endless["representations"] = [[1e160] * width]
     replies = Local(service_of(path)).many([{"json": good}, {"json": endless}, {"json": good}] * 5)
     statuses = [reply.status_code for reply in replies]
     assert statuses == [200, 422, 200] * 5
@@ -447,13 +448,15 @@ def test_a_token_is_asked_for(models):
     path, outputs, _ = models["sets"]
     token = "a-long-enough-secret"
     ask = Local(service_of(path, token=token))
-    for where in ("/model", "/metrics", "/examples", "/drift", "/openapi.json"):
+    for where in ("/model", "/metrics", "/examples", "/drift"):
         assert ask("GET", where).status_code == 401
         assert ask("GET", where, headers={"authorization": f"Bearer {token}"}).status_code == 200
     assert ask("POST", "/predict", json=as_json(outputs[:1])).status_code == 401
     assert ask("GET", "/model", headers={"authorization": f"Bearer {token}x"}).status_code == 401
-    for where in ("/", "/page.js", "/healthz"):
+    for where in ("/", "/page.js", "/healthz", "/docs", "/openapi.json"):
         assert ask("GET", where).status_code == 200
+    assert outputs.class_names[0] not in ask("GET", "/openapi.json").text
+    assert outputs.class_names[0] in Local(service_of(path))("GET", "/openapi.json").text
     for wrong in ("short", "a long secret with spaces", "ein langes Passwört", "sixteen or more\n"):
         with pytest.raises(vc.InvalidValue, match="visible ASCII"):
             Settings(token=wrong)
@@ -468,7 +471,7 @@ def test_a_token_is_asked_for(models):
 def test_other_names_for_this_machine_are_refused(models):
     path = models["sets"][0]
     for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example"):
-        assert Local(service_of(path))("GET", "/model", headers={"host": host}).status_code == 421
+        assert Local(service_of(path))("GET", "/model", headers={"host": host}).status_code == 400
     for host in ("localhost:1", "127.0.0.1", "[::1]:8000", "[::1]", "LOCALHOST"):
         assert Local(service_of(path))("GET", "/model", headers={"host": host}).status_code == 200
     for settings in ({"host": "0.0.0.0"}, {"token": "a-long-enough-secret"}):
@@ -528,6 +531,28 @@ def test_logits_that_look_like_probabilities_are_noted(models):
     assert "note" not in ask("POST", "/predict", json=given).json()
     uniform = {**given, "logits": [[0.01] * 100]}
     assert "look like probabilities" in ask("POST", "/predict", json=uniform).json()["note"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_replies_are_what_the_schema_says(models, kind):
+    path, outputs, truths = models[kind]
+    sets = isinstance(vc.load(path), vc.SetPredictor)
+    ask = Local(service_of(path, examples=load_bundled(vc.load(path))))
+    truth = {"labels" if sets else "targets": truths[:3].tolist()}
+    answered = ask("POST", "/predict", json={**as_json(outputs[:3]), **truth})
+    ids = [one["row_id"] for one in answered.json()["answers"]]
+    told = ask("POST", "/feedback", json={"row_ids": ids, **truth})
+    found = {
+        schemas.Sets if sets else schemas.Intervals: answered,
+        schemas.ExplainedSet if sets else schemas.ExplainedInterval: ask("POST", "/explain", json=as_json(outputs[:1])),
+        schemas.Taken: told,
+        schemas.DriftHistory: ask("GET", "/drift"),
+        schemas.Served: ask("GET", "/model"),
+        schemas.ExampleRows: ask("GET", "/examples"),
+        schemas.Refusal: ask("POST", "/predict", json={}),
+    }
+    for model, reply in found.items():
+        model.model_validate_json(reply.content, strict=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

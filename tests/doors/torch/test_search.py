@@ -141,9 +141,9 @@ def test_on_a_cpu_distances_are_the_numpy_sides_to_the_bit(width, dtype):
 
 
 def test_rows_too_long_for_distances_are_refused():
-    outputs, labels = classification_rows(100, 5, width=40, dtype=np.float32)
+    outputs, labels = classification_rows(100, 5, width=40, dtype=np.float64)
     predictor = vc.calibrate(outputs, labels, 0.8, localizer=vc.Uniform(20), search=TorchSearch())
-    long = dataclasses.replace(outputs, representations=outputs.representations * 1e19)
+    long = dataclasses.replace(outputs, representations=outputs.representations * 1e160)
     with pytest.raises(vc.InvalidValue, match="Scale them down"):
         predictor.predict(long)
 

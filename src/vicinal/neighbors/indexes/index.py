@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Ints, whole_number
 from vicinal._util.extras import needs
-from vicinal._util.progress import steps
+from vicinal._util.progress import track
 from vicinal._util.stored import StoredArrays
 from vicinal._util.work import rows_within
 
@@ -102,7 +102,8 @@ def add_rows(index: Any, rows: NDArray[np.float32], chosen: Ints, progress: str 
 def pieces(n_rows: int, row_bytes: int, progress: str | None) -> Iterator[slice]:
     """Yield consecutive pieces of rows that fit the memory there is, and show how far they are."""
     step = rows_within(0.25, row_bytes, PIECE)
-    for start in steps(range(0, n_rows, step), progress):
+    starts = range(0, n_rows, step)
+    for start in track(starts, progress, len(starts)):
         yield slice(start, start + step)
 
 

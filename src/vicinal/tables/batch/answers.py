@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vicinal._util.arrays import Floats, whole_number
 from vicinal.errors import Incompatible
@@ -42,8 +45,9 @@ class Answers:
 
     row_ids: RowIds  # (n,)
     regions: PredictionSets | PredictionIntervals
-    p_values: Floats | None  # (n, classes)
-    nearest: Nearest | None
+    p_values: Floats | None = None  # (n, classes)
+    nearest: Nearest | None = None
+    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # columns of the input: (n,) or (n, width) each
 
     def __len__(self) -> int:
         return len(self.regions)

@@ -1,6 +1,6 @@
 """Answers as named columns: the one place that says what an output file holds.
 
-row_id, set | lower, upper; size | length; threshold, confidence; p_values; neighbors, neighbor_distances, ...
+row_id, columns kept from the input; set | lower, upper; size | length; threshold, confidence; p_values; neighbors, ...
 """
 
 from __future__ import annotations
@@ -30,18 +30,12 @@ class ListColumns:
         return self.values[self.starts[row] : self.starts[row + 1]]
 
 
-ANSWERS = (
-    *("row_id", "set", "size", "lower", "upper", "length", "threshold", "confidence", "p_values"),
-    *("neighbors", "neighbor_distances", "neighbor_weights"),
-)
-"""All columns that an output file may have."""
-
 Named: TypeAlias = dict[str, NDArray[Any] | ListColumns]
 
 
 def answer_columns(answers: Answers) -> Named:
     """Return the columns: (n,) arrays, (n, width) arrays, and lists of different lengths."""
-    found: Named = {"row_id": answers.row_ids}
+    found: Named = {"row_id": answers.row_ids, **answers.kept}
     regions = answers.regions
     if isinstance(regions, PredictionSets):
         found |= {"set": set_lists(regions), "size": regions.sizes}

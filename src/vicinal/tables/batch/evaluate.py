@@ -17,7 +17,7 @@ from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.tables.batch.answers import answer_rows
 from vicinal.tables.batch.job import chunk_rows
-from vicinal.tables.rows import Rows
+from vicinal.tables.rows import RowChunk, Rows
 
 
 def evaluate_file(
@@ -33,14 +33,14 @@ def evaluate_file(
     """
     truth, tables, marks = [], [], []
 
-    def work(first: int, outputs: ModelOutputs, targets: object) -> PredictionSets | PredictionIntervals:
-        found = answer_rows(predictor, outputs, first).regions
-        truth.append(known_targets(outputs, targets, predictor))
-        marks.append(row_marks(outputs))
+    def work(chunk: RowChunk) -> PredictionSets | PredictionIntervals:
+        found = answer_rows(predictor, chunk.outputs, chunk.first).regions
+        truth.append(known_targets(chunk.outputs, chunk.targets, predictor))
+        marks.append(row_marks(chunk.outputs))
         if slab:
-            tables.append(_table(outputs))
+            tables.append(_table(chunk.outputs))
         if advance is not None:
-            advance(first + len(outputs))
+            advance(chunk.first + len(chunk.outputs))
         return found
 
     regions = list(rows.each(work, chunk_rows(rows)))

@@ -5,26 +5,30 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vicinal._util.files import replacing, same_file
+from vicinal._util.files import replacing, same_file, writable
+from vicinal._util.pieces import Pieces, hold_pieces, name_piece, write_note
 from vicinal._version import __version__
 from vicinal.errors import CannotWrite, InvalidArgument, InvalidFile
-from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.tables.batch.answers import Answers, Wanted, answer_rows, fitting
 from vicinal.tables.batch.columns import region_sizes
-from vicinal.tables.batch.parts import parts_of
-from vicinal.tables.batch.sinks import JsonLines, Sink, sink_for
-from vicinal.tables.rows import Rows
+from vicinal.tables.batch.sinks import sink_for, write_lines
+from vicinal.tables.batch.stored import StoredAnswers, count_rows, store_answers
+from vicinal.tables.rows import RowChunk, Rows
 
 CHUNK_ENTRIES = 2**22
 """Numbers read and answered for a chunk of rows: 16 MB in float32, and a few times that while it is worked on."""
 
 LEAST_ROWS, MOST_ROWS = 2**6, 2**16
 """Rows of a chunk."""
+
+ANEW = "Begin anew, without --resume."
+"""What to do where a run cannot be resumed."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,11 @@ def predict_file(
     model: str = "",
     advance: Callable[[int], object] | None = None,
 ) -> Done:
-    """Predict every row of a file and write the answers to another, .parquet, .npz or .jsonl, or "-" for lines.
+    """Predict every row of a file and write the answers to another, by its suffix, or "-" for JSON lines.
 
-    Nothing but a chunk of rows is in memory. With `resume`, the parts that an interrupted run of the same job has left
-    are kept; `model`, the checksum of the saved predictor, then tells it from others. `advance` is told the rows done.
+    Nothing but a chunk of rows is in memory. With `resume`, the chunks that an interrupted run of the same job has
+    finished are kept; `model`, the checksum of the saved predictor, then tells it from others. `advance` is told the
+    rows done.
     """
     asked, sink = fitting(predictor, wanted), sink_for(str(out))
     tell = advance or (lambda _: None)
@@ -76,14 +81,27 @@ def predict_file(
         "model": model,
         "coverage": str(predictor.coverage),
         "input": given,
-        "columns": dict(rows.columns),
+        "columns": {**rows.columns, **{name: name for name in rows.kept}},
         "rows_per_part": chunk_rows(rows, asked),
         "wanted": asdict(asked),
-        "output": Path(out).suffix.lower(),
     }
     if resume:
         _check_resumable(job)
-    return _predict(predictor, rows, Path(out), sink, job, tell, asked, resume=resume)
+    target = writable(out)
+    folder = target.with_name(f"{target.name}.parts")
+    with hold_pieces(folder, job, out, resume=resume, anew=ANEW) as pieces:
+        done = _predict(predictor, rows, pieces, job, asked, tell, resume=resume)
+        found = StoredAnswers(
+            [pieces.folder / name for name in done.names],
+            predictor.n_classes if isinstance(predictor, SetPredictor) else None,
+            _class_names(predictor, rows),
+            rows.kept,
+        )
+        with replacing(out) as file:
+            sink(found, {name: job[name] for name in ("vicinal", "model", "coverage")}, file)
+        pieces.keep_only(())
+    fresh = done.rows - done.resumed
+    return Done(done.rows, done.resumed, str(out), done.total / fresh if fresh else float("nan"))
 
 
 def _check_resumable(job: dict[str, Any]) -> None:
@@ -94,31 +112,52 @@ def _check_resumable(job: dict[str, Any]) -> None:
         raise InvalidArgument("model", job["model"], "the checksum of the saved predictor, to resume with the same")
 
 
+def _class_names(predictor: SetPredictor | IntervalPredictor, rows: Rows) -> tuple[str, ...] | None:
+    names = rows.class_names or getattr(predictor, "class_names", None)
+    return None if names is None else tuple(names)
+
+
+@dataclass
+class _Progress:
+    """How far a job is."""
+
+    names: list[str]  # of the finished pieces, in their order
+    rows: int = 0
+    resumed: int = 0
+    total: float = 0.0  # sizes of the answers of this run, summed
+
+
 def _predict(
     predictor: SetPredictor | IntervalPredictor,
     rows: Rows,
-    out: Path,
-    sink: Sink,
+    pieces: Pieces,
     job: dict[str, Any],
-    tell: Callable[[int], object],
     wanted: Wanted,
+    tell: Callable[[int], object],
     *,
     resume: bool,
-) -> Done:
-    """Write the parts that are missing, join them all, and remove them."""
-    with parts_of(out, job, resume=resume) as parts:
-        done = resumed = parts.rows
-        tell(done)
-        total = 0.0
-        for found in _answers(predictor, rows, job["rows_per_part"], done, wanted):
-            parts.add(len(found), lambda file, found=found: sink.write(found, file))  # type: ignore[misc]
-            done += len(found)
-            total += _size(found)
-            tell(done)
-        with replacing(out) as file:
-            sink.join(parts.paths, {name: job[name] for name in ("vicinal", "model", "coverage")}, file)
-        parts.clear()
-    return Done(done, resumed, str(out), total / (done - resumed) if done > resumed else float("nan"))
+) -> _Progress:
+    """Write the pieces that are missing."""
+    names = (name_piece(f"{number:06d}", [job, number], ".npz") for number in count())
+    done, name, step = _Progress([]), next(names), job["rows_per_part"]
+    while resume and (path := pieces.find(name)) is not None:
+        done.names.append(name)
+        done.rows += count_rows(path)
+        name = next(names)
+    done.resumed = done.rows
+    tell(done.rows)
+    for found in _answers(predictor, rows, step, done.rows, wanted):
+        if not done.names:
+            pieces.keep_only(())
+            write_note(pieces, job)
+        with pieces.write(name) as file:
+            store_answers(found, file)
+        done.names.append(name)
+        done.rows += len(found)
+        done.total += _size(found)
+        tell(done.rows)
+        name = next(names)
+    return done
 
 
 def _stream(
@@ -129,11 +168,10 @@ def _stream(
     tell: Callable[[int], object],
 ) -> Done:
     """Write lines as they come; there is nothing to resume."""
-    sink, done, total = JsonLines(), 0, 0.0
+    done, total = 0, 0.0
     for found in _answers(predictor, rows, chunk_rows(rows, wanted), 0, wanted):
         try:
-            sink.write(found, file)
-            file.flush()
+            write_lines([found], {}, file)
         except BrokenPipeError:  # the reader has all it wanted, as `head` does; nothing is left to be flushed
             os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
             break
@@ -150,8 +188,8 @@ def _answers(
     if start and rows.table.n_rows == start:
         return
 
-    def work(first: int, outputs: ModelOutputs, _: object) -> Answers:
-        return answer_rows(predictor, outputs, first, wanted)
+    def work(chunk: RowChunk) -> Answers:
+        return replace(answer_rows(predictor, chunk.outputs, chunk.first, wanted), kept=chunk.kept)
 
     yield from rows.each(work, step, start)
 

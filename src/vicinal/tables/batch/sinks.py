@@ -1,20 +1,17 @@
-"""Output files, made of parts: each part is a file of its own until all are there, then they are put together.
+"""Files of answers: .parquet, .arrow and .csv by pyarrow, .npz by numpy, and JSON lines.
 
-A part that exists is whole, so an interrupted run goes on after the last of them; and since the whole is a function of
-its parts, it comes out the same to the byte as without an interruption.
+Each is written from answers that come a chunk at a time, so none is ever in memory whole.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import shutil
 import zipfile
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,120 +19,87 @@ from numpy.typing import NDArray
 from vicinal._util.extras import needs
 from vicinal.errors import InvalidFile
 from vicinal.regions import PredictionSets
-from vicinal.tables.arrays import read_header
 from vicinal.tables.batch.answers import Answers
-from vicinal.tables.batch.columns import ListColumns, answer_columns
+from vicinal.tables.batch.columns import ListColumns, Named, answer_columns
 
-SUFFIXES = (".parquet", ".npz", ".jsonl")
-"""What an output file may be called."""
-
-
-class Sink(ABC):
-    """A format of output files."""
-
-    @abstractmethod
-    def write(self, answers: Answers, file: BinaryIO) -> None:
-        """Write a part."""
-
-    @abstractmethod
-    def join(self, parts: Sequence[Path], about: dict[str, Any], file: BinaryIO) -> None:
-        """Put the parts together; `about` says where they come from, in formats that have a place for it."""
+Sink: TypeAlias = Callable[[Iterable[Answers], dict[str, Any], BinaryIO], None]
+"""Writes answers, which it may go through more than once, and where they come from where the format has a place."""
 
 
-class JsonLines(Sink):
-    """One JSON object a line; numbers that JSON does not have are the texts "inf" and "-inf", and null for NaN."""
-
-    def write(self, answers: Answers, file: BinaryIO) -> None:
-        """Write a part."""
-        columns = {name: plain(column) for name, column in answer_columns(answers).items()}
+def write_lines(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
+    """Write one JSON object a line; what JSON has no number for is the text "inf" or "-inf", and null for NaN."""
+    del about
+    for some in answers:
+        columns = {name: plain(column) for name, column in answer_columns(some).items()}
         for row in zip(*columns.values(), strict=True):
             line = json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, allow_nan=False)
             file.write(line.encode() + b"\n")
-
-    def join(self, parts: Sequence[Path], about: dict[str, Any], file: BinaryIO) -> None:
-        """Write the parts one after another."""
-        del about
-        for part in parts:
-            with part.open("rb") as source:
-                shutil.copyfileobj(source, file, 2**20)
+        file.flush()
 
 
-class Parquet(Sink):
-    """Columns of numbers, text and lists, for pyarrow, pandas, polars, duckdb and others."""
-
-    def write(self, answers: Answers, file: BinaryIO) -> None:
-        """Write a part."""
-        with needs("pyarrow", "parquet"):
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        pq.write_table(pa.table(arrow_columns(answers)), file)
-
-    def join(self, parts: Sequence[Path], about: dict[str, Any], file: BinaryIO) -> None:
-        """Write each part as a row group."""
-        with needs("pyarrow", "parquet"):
-            import pyarrow.parquet as pq
-        schema = pq.read_schema(parts[0]).with_metadata({b"vicinal": json.dumps(about).encode()})
-        with pq.ParquetWriter(file, schema) as writer:
-            for part in parts:
-                writer.write_table(pq.read_table(part).replace_schema_metadata(schema.metadata))
-
-    def stream(self, answers: Iterator[Answers], about: dict[str, Any], file: BinaryIO) -> None:
-        """Write answers as they come, each as a row group."""
-        with needs("pyarrow", "parquet"):
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        writer = None
-        for some in answers:
-            table = pa.table(arrow_columns(some))
-            if writer is None:
-                metadata = {b"vicinal": json.dumps(about).encode()}
-                writer = pq.ParquetWriter(file, table.schema.with_metadata(metadata))
-            writer.write_table(table.replace_schema_metadata(writer.schema.metadata))
-        if writer is not None:
-            writer.close()
+def write_parquet(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
+    """Write columns of numbers, text and lists, each chunk as a row group."""
+    with needs("pyarrow", "tables"):
+        import pyarrow.parquet as pq
+    _write_arrow(answers, about, arrow_columns, lambda schema: pq.ParquetWriter(file, schema))
 
 
-class Npz(Sink):
-    """Arrays for numpy: sets as `members`, (n, classes) booleans, with `class_names` where there are any."""
+def write_arrow(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
+    """Write columns of numbers, text and lists as an Arrow file, each chunk as a batch."""
+    with needs("pyarrow", "tables"):
+        import pyarrow as pa
+    _write_arrow(answers, about, arrow_columns, lambda schema: pa.ipc.new_file(file, schema))
 
-    def write(self, answers: Answers, file: BinaryIO, **more: NDArray[Any]) -> None:
-        """Write a part, and `more` arrays with it."""
-        columns = {
-            name: column for name, column in answer_columns(answers).items() if not isinstance(column, ListColumns)
-        }
-        columns |= more
-        if isinstance(answers.regions, PredictionSets):
-            columns["members"] = answers.regions.members
-            if answers.regions.class_names is not None:
-                columns["class_names"] = np.array(answers.regions.class_names)
-        np.savez(file, **columns)  # type: ignore[arg-type]  # arrays by name
 
-    def join(self, parts: Sequence[Path], about: dict[str, Any], file: BinaryIO) -> None:
-        """Write each array's pieces one after another; no array is ever in memory whole."""
-        layouts = [_layouts(part) for part in parts]
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as whole:
-            for name, (first, dtype) in layouts[0].items():
-                shared = name == "class_names"
-                widest = max((one[name][1] for one in layouts), key=lambda kind: kind.itemsize)
-                rows = first[0] if shared else sum(one[name][0][0] for one in layouts)
-                with whole.open(_entry(f"{name}.npy"), "w", force_zip64=True) as target:
-                    _npy_header(target, widest if dtype.kind == "U" else dtype, (rows, *first[1:]))
-                    for piece in _pieces(parts[:1] if shared else parts, name):
-                        target.write(np.ascontiguousarray(piece, dtype=widest).tobytes())
-            with whole.open(_entry("about.npy"), "w") as target:
-                text = np.array(json.dumps(about))
-                _npy_header(target, text.dtype, ())
-                target.write(text.tobytes())
+def write_stream(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
+    """Write columns as an Arrow stream, which can be read while it comes."""
+    with needs("pyarrow", "tables"):
+        import pyarrow as pa
+    _write_arrow(answers, about, arrow_columns, lambda schema: pa.ipc.new_stream(file, schema))
+
+
+def write_csv(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
+    """Write text for spreadsheets: a set is a JSON list, and a table such as p_values one column for each number."""
+    with needs("pyarrow", "tables"):
+        from pyarrow import csv
+    _write_arrow(answers, about, _csv_columns, lambda schema: csv.CSVWriter(file, schema))
+
+
+def write_npz(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
+    """Write arrays for numpy: sets as `members`, (n, classes) booleans, with `class_names` where there are any."""
+    rows, kinds = 0, dict[str, NDArray[Any]]()  # of each column, no rows of the widest type
+    names: tuple[str, ...] | None = None
+    for some in answers:
+        rows += len(some)
+        names = some.regions.class_names if isinstance(some.regions, PredictionSets) else None
+        for name, column in _npz_columns(some).items():
+            kinds[name] = column[:0] if name not in kinds else np.concatenate([kinds[name], column[:0]])
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, kind in kinds.items():
+            pieces = (_npz_columns(some)[name].astype(kind.dtype) for some in answers)
+            _write_array(archive, name, (rows, *kind.shape[1:]), chain([kind], pieces))
+        for name, text in {"class_names": names, "about": json.dumps(about)}.items():
+            if text is not None:
+                _write_array(archive, name, np.shape(text), [np.array(text)])
+
+
+SINKS: dict[str, Sink] = {
+    ".parquet": write_parquet,
+    ".arrow": write_arrow,
+    ".csv": write_csv,
+    ".npz": write_npz,
+    ".jsonl": write_lines,
+}
+"""What an output file may be called, and who writes it."""
 
 
 def sink_for(path: str) -> Sink:
-    """Return the format of an output file by its name; "-" is JSON lines on standard output."""
-    kinds: dict[str, Sink] = {".parquet": Parquet(), ".npz": Npz(), ".jsonl": JsonLines()}
+    """Return who writes an output file, by its name; "-" is JSON lines on standard output."""
     suffix = ".jsonl" if path == "-" else Path(path).suffix.lower()
-    if suffix not in kinds:
-        msg = f"an output file must end in {', '.join(SUFFIXES)}, or be - for JSON lines; got {path!r}."
+    if suffix not in SINKS:
+        msg = f"an output file must end in {', '.join(SINKS)}, or be - for JSON lines; got {path!r}."
         raise InvalidFile(msg)
-    return kinds[suffix]
+    return SINKS[suffix]
 
 
 def plain(column: NDArray[Any] | ListColumns) -> list[Any]:
@@ -159,12 +123,11 @@ def json_number(value: float) -> float | str | None:
 
 
 def arrow_columns(answers: Answers) -> dict[str, Any]:
-    """Return the columns of an output file as Arrow keeps them."""
-    return {name: as_arrow(column) for name, column in answer_columns(answers).items()}
+    """Return the columns of an output file as Arrow keeps them: tables and lists alike become lists."""
+    return {name: _as_arrow(column) for name, column in answer_columns(answers).items()}
 
 
-def as_arrow(column: NDArray[Any] | ListColumns) -> Any:
-    """Return a column as Arrow keeps it: tables and lists alike become lists."""
+def _as_arrow(column: NDArray[Any] | ListColumns) -> Any:
     import pyarrow as pa
 
     if isinstance(column, ListColumns):
@@ -175,28 +138,52 @@ def as_arrow(column: NDArray[Any] | ListColumns) -> Any:
     return pa.array(column)
 
 
-def _layouts(part: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """Return shape and type of each array of a part, from their headers."""
-    found = {}
-    with zipfile.ZipFile(part) as archive:
-        for info in archive.infolist():
-            with archive.open(info) as stream:
-                header = read_header(stream, info.filename)
-            found[info.filename.removesuffix(".npy")] = (header.shape, header.dtype)
-    return found
+def _csv_columns(answers: Answers) -> dict[str, Any]:
+    """Return the columns as a line of text can hold them."""
+    found: Named = {}
+    for name, column in answer_columns(answers).items():
+        if isinstance(column, ListColumns):
+            found[name] = np.array([json.dumps(one, ensure_ascii=False) for one in plain(column)], dtype=np.str_)
+        elif column.ndim > 1:
+            found |= {f"{name}_{number}": column[:, number] for number in range(column.shape[1])}
+        else:
+            found[name] = column
+    return {name: _as_arrow(column) for name, column in found.items()}
 
 
-def _pieces(parts: Sequence[Path], name: str) -> Iterator[NDArray[Any]]:
-    for part in parts:
-        with np.load(part, allow_pickle=False) as stored:
-            yield stored[name]
+def _write_arrow(
+    answers: Iterable[Answers],
+    about: dict[str, Any],
+    columns: Callable[[Answers], dict[str, Any]],
+    start: Callable[[Any], Any],
+) -> None:
+    """Write tables one after another with a writer of pyarrow; the first says the schema."""
+    import pyarrow as pa
+
+    writer = None
+    for some in answers:
+        table = pa.table(columns(some)).replace_schema_metadata({b"vicinal": json.dumps(about).encode()})
+        writer = start(table.schema) if writer is None else writer
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
-    """Return an entry without the time of day, so that the same rows give the same bytes."""
-    return zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+def _npz_columns(answers: Answers) -> dict[str, NDArray[Any]]:
+    columns = {name: column for name, column in answer_columns(answers).items() if not isinstance(column, ListColumns)}
+    if isinstance(answers.regions, PredictionSets):
+        columns["members"] = answers.regions.members
+    return columns
 
 
-def _npy_header(target: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_2_0(target, described)
+def _write_array(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], pieces: Iterable[NDArray[Any]]) -> None:
+    """Write an array whose rows come in pieces; the first piece says the type."""
+    # Without the time of day, so that the same rows give the same bytes.
+    entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+    parts: Iterator[NDArray[Any]] = iter(pieces)
+    first = next(parts)
+    with archive.open(entry, "w", force_zip64=True) as target:
+        described = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_2_0(target, described)
+        for part in chain([first], parts):
+            target.write(np.ascontiguousarray(part).tobytes())

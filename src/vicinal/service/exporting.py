@@ -1,0 +1,110 @@
+"""Answers of a journal whose truth is known, as a file of rows to calibrate on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import fields
+from itertools import groupby
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+
+from vicinal._util.extras import needs
+from vicinal._util.files import replacing
+from vicinal.errors import InvalidFile
+from vicinal.outputs import ClassificationOutputs, ModelOutputs
+from vicinal.service.answered import unpack_rows
+from vicinal.service.journal import check_model, open_journal, opening
+from vicinal.tables.batch.sinks import plain
+from vicinal.tables.files import check_file
+from vicinal.tables.table import Columns
+
+KNOWN = """SELECT form, typeof(key), key, answers.row_id, outputs, target
+    FROM answers JOIN truths ON truths.number = truth ORDER BY answers.number"""
+
+Writer: TypeAlias = Callable[[dict[str, Any], BinaryIO], object]
+
+
+def export_truths(journal: str | Path, out: str | Path, model: str | None = None) -> int:
+    """Write the answered rows whose truth is known to a file that `vicinal roll` takes; return how many they are.
+
+    A service that writes the journal at the same time is not in the way.
+
+    Parameters
+    ----------
+    journal
+        What `vicinal serve --journal` wrote.
+    out
+        A .npz, .parquet or .jsonl file.
+    model
+        Checksum of the model whose journal it must be.
+    """
+    writer = WRITERS.get(Path(out).suffix.lower())
+    if writer is None:
+        msg = f"an export must end in {', '.join(WRITERS)}; got {str(out)!r}."
+        raise InvalidFile(msg)
+    columns = read_known(Path(journal).expanduser().resolve(), model)
+    with replacing(out) as file:
+        writer(columns, file)
+    return len(columns["row_ids"])
+
+
+def read_known(path: Path, model: str | None = None) -> Columns:
+    """Return the columns of the answered rows whose truth is known, the oldest answer first."""
+    check_file(path)
+    parts: list[Columns] = []
+    with closing(open_journal(path)) as found, opening(path):
+        if model is not None:
+            check_model(found, path, model)
+        for (form, _), rows in groupby(found.execute(KNOWN), lambda row: row[:2]):
+            keys, ids, floats, targets = zip(*(row[2:] for row in rows), strict=True)
+            parts.append(_columns(unpack_rows(keys, form, floats), ids, targets))
+    if not parts:
+        msg = f"{path} holds no answer whose truth is known."
+        raise InvalidFile(msg)
+    kinds = sorted({" and ".join(part) for part in parts})
+    if len(kinds) > 1:
+        msg = f"{path} holds answers for different columns, which no one file can hold: {'; '.join(kinds)}."
+        raise InvalidFile(msg)
+    columns = {name: [part[name] for part in parts] for name in parts[0]}
+    if len({column.dtype.kind for column in columns["row_ids"]}) > 1:
+        columns["row_ids"] = [column.astype(np.str_) for column in columns["row_ids"]]
+    return {name: np.concatenate(pieces) for name, pieces in columns.items()}
+
+
+def _columns(outputs: ModelOutputs, ids: tuple[str, ...], targets: tuple[Any, ...]) -> Columns:
+    given = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
+    found = {name: column for name, column in given.items() if isinstance(column, np.ndarray)}
+    if isinstance(outputs, ClassificationOutputs):
+        truth = {"labels": np.array(targets, np.int64)}
+    else:
+        truth = {"targets": np.array(targets, np.float64)}
+    return {"row_ids": np.array(ids), **found, **truth}
+
+
+def _write_lines(columns: dict[str, Any], file: BinaryIO) -> None:
+    for row in zip(*map(plain, columns.values()), strict=True):
+        file.write(json.dumps(dict(zip(columns, row, strict=True)), allow_nan=False).encode() + b"\n")
+
+
+def _write_parquet(columns: dict[str, Any], file: BinaryIO) -> None:
+    with needs("pyarrow", "tables"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    lists = {
+        name: pa.FixedSizeListArray.from_arrays(pa.array(column.reshape(-1)), column.shape[1])
+        for name, column in columns.items()
+        if column.ndim > 1
+    }
+    pq.write_table(pa.table({name: lists.get(name, column) for name, column in columns.items()}), file)
+
+
+WRITERS: dict[str, Writer] = {
+    ".npz": lambda columns, file: np.savez(file, **columns),
+    ".parquet": _write_parquet,
+    ".jsonl": _write_lines,
+}
+"""What an export may be called, and who writes it."""

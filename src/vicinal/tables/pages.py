@@ -1,0 +1,87 @@
+"""How large the pages of a Parquet file say they are: pyarrow makes room for a page before it looks into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO, Any
+
+MOST = 1 << 20
+"""Bytes of a page's header."""
+
+UNPACKED, PACKED = 2, 3
+"""Fields of the header: bytes of the page, without and with compression."""
+
+BOOLEANS, BYTE, WHOLE, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
+"""Kinds of fields in Thrift's compact form."""
+
+
+def page_sizes(file: IO[bytes], column: Any) -> Iterator[tuple[int, int]]:
+    """Yield the bytes of each page of a column chunk, without and with compression."""
+    start = column.data_page_offset
+    if column.has_dictionary_page and column.dictionary_page_offset:
+        start = min(start, column.dictionary_page_offset)
+    place, stop = start, start + column.total_compressed_size
+    while place < stop:
+        file.seek(place)
+        header = Header(file.read(min(MOST, stop - place)) if place >= 0 else b"")
+        fields = header.read_struct()
+        unpacked, packed = fields.get(UNPACKED, -1), fields.get(PACKED, -1)
+        if unpacked < 0 or packed < 0:
+            msg = "a page has no size"
+            raise ValueError(msg)
+        yield unpacked, packed
+        place += header.place + packed
+
+
+class Header:
+    """A header in Thrift's compact form, read from its beginning."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def read_struct(self) -> dict[int, int]:
+        """Return the whole numbers of a struct by the numbers of their fields; other fields are passed over."""
+        found, field = dict[int, int](), 0
+        while (head := self._byte()) != 0:
+            field = field + (head >> 4) if head >> 4 else self._signed()
+            value = self._value(head & 15)
+            if value is not None:
+                found[field] = value
+        return found
+
+    def _byte(self) -> int:
+        self.place += 1
+        return self.data[self.place - 1]  # beyond its end: IndexError, as a damaged file gives
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:  # noqa: PLR2004  the last byte
+                return value
+
+    def _signed(self) -> int:
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def _value(self, kind: int) -> int | None:
+        """Read one value; return it where it is a whole number."""
+        if kind in WHOLE:
+            return self._signed()
+        if kind == BINARY:
+            length = self._varint()
+            self.place += length
+        elif kind in (BYTE, DOUBLE):
+            self.place += 1 if kind == BYTE else 8
+        elif kind in LISTS:
+            head = self._byte()
+            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):  # noqa: PLR2004  or its own number
+                self._value(head & 15)
+        elif kind == STRUCT:
+            self.read_struct()
+        elif kind not in BOOLEANS:
+            msg = "a page has a damaged header"
+            raise ValueError(msg)
+        return None
