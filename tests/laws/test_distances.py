@@ -94,6 +94,19 @@ def test_a_far_away_cloud_keeps_its_small_distances(dtype):
     np.testing.assert_allclose(found, slow.squared_distances(table, table), rtol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**-60, 2.0**-75, 2.0**-100])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [20, 40, 300])
+def test_short_rows_do_not_underflow(scale, dtype, width):
+    """Duplicates lie at 0 and others at their distance, whatever the unit; single short rows among long ones too."""
+    table = (rows(width, np.float32) * np.float32(scale)).astype(dtype)
+    table[50:60] /= np.float32(scale)
+    reference = Reference.of(table, np.arange(len(table)))
+    found = distances(vc.ExactSearch(), reference, table)
+    assert found[17, 200] == 0
+    np.testing.assert_allclose(found, slow.squared_distances(table, table), rtol=1e-4)
+
+
 def test_without_a_stable_product_every_distance_is_direct(monkeypatch):
     table = rows(100, np.float32)
     monkeypatch.setattr(exact_search, "first_columns", lambda *_: None)

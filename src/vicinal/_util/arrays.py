@@ -18,6 +18,9 @@ Reals: TypeAlias = NDArray[np.floating]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
+LARGEST = 2**63 - 1
+"""The largest whole number that fits 64 bits."""
+
 PROPER = {2: 2e-2, 4: 1e-3, 8: 1e-3}
 """How far a probability row may sum from one, by bytes of its float type; half precision rounds each entry."""
 
@@ -172,7 +175,7 @@ def as_targets(targets: ArrayLike, n_rows: int) -> Floats:
 def positive(name: str, value: object) -> float:
     """Return a finite number above zero."""
     expected = "a finite number above 0"
-    number = float(_number(name, value, expected))
+    number = _float(name, value, expected)
     if not (number > 0 and np.isfinite(number)):
         raise InvalidArgument(name, value, expected)
     return number
@@ -181,7 +184,7 @@ def positive(name: str, value: object) -> float:
 def non_negative(name: str, value: object) -> float:
     """Return a finite number of at least zero."""
     expected = "a finite number, 0 or more"
-    number = float(_number(name, value, expected))
+    number = _float(name, value, expected)
     if not (number >= 0 and np.isfinite(number)):
         raise InvalidArgument(name, value, expected)
     return number
@@ -190,7 +193,7 @@ def non_negative(name: str, value: object) -> float:
 def proper_share(name: str, value: object) -> float:
     """Return a number strictly between 0 and 1."""
     expected = "strictly between 0 and 1"
-    number = float(_number(name, value, expected))
+    number = _float(name, value, expected)
     if not 0 < number < 1:
         raise InvalidArgument(name, value, expected)
     return number
@@ -202,7 +205,7 @@ def whole_number(name: str, value: object, *, least: int, most: int | None = Non
     number = _number(name, value, expected)
     if number != number or number in (np.inf, -np.inf) or int(number) != number:  # noqa: PLR0124  NaN
         raise InvalidArgument(name, value, expected)
-    if number < least or (most is not None and number > most):
+    if not least <= number <= (LARGEST if most is None else most):
         raise InvalidArgument(name, value, expected)
     return int(number)
 
@@ -214,7 +217,14 @@ def is_number(value: object) -> bool:
 
 def seed_number(name: str, value: object) -> int:
     """Return a whole number that fits 64 bits."""
-    return whole_number(name, value, least=0, most=2**63 - 1)
+    return whole_number(name, value, least=0, most=LARGEST)
+
+
+def _float(name: str, value: object, expected: str) -> float:
+    try:
+        return float(_number(name, value, expected))
+    except OverflowError as error:  # a whole number of hundreds of digits
+        raise InvalidArgument(name, value, expected) from error
 
 
 def _number(name: str, value: object, expected: str) -> int | float:

@@ -1,4 +1,4 @@
-"""Numbers that rows of floats hash to: what uniforms are keyed by, and how rows are recognized again."""
+"""Numbers that rows of floats hash to: what uniforms are keyed by, and what rows are recognized by."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.arrays import Floats, Ints, Reals
+from vicinal._util.lazy_rows import Readable
 from vicinal._util.work import over_chunks, rows_within
 from vicinal.kernels import rows as kernels
-from vicinal.outputs import ClassificationOutputs, ModelOutputs
-
-SAME_ROWS = 0.1
-"""Share of rows that may be the same as others, and of rows that may be duplicates of each other."""
+from vicinal.outputs import ModelOutputs
 
 
 def hash_values(values: Reals, seed: int) -> Floats:
@@ -25,9 +23,17 @@ def hash_values(values: Reals, seed: int) -> Floats:
     out = np.empty(len(values))
     step = rows_within(0.1, 4 * values.shape[1], max(1, 2**22 // values.shape[1]))
     for start in range(0, len(values), step):
-        chunk = values[start : start + step].astype(np.float32)
+        with np.errstate(over="ignore", under="ignore"):  # any bits will do
+            chunk = values[start : start + step].astype(np.float32)
         out[start : start + step] = hash_words(chunk.view(np.uint32), seed)
     return out
+
+
+def hash_table(rows: Readable) -> Floats:
+    """Return U for each row, as `hash_values`, of rows that are read piece by piece, (n,)."""
+    step = rows_within(0.25, 4 * 8 * rows.shape[1], 4096)
+    pieces = [hash_values(rows[start : start + step], 0) for start in range(0, len(rows), step)]
+    return np.concatenate(pieces) if pieces else np.empty(0)
 
 
 def hash_words(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]], seed: int) -> Floats:
@@ -49,22 +55,6 @@ def id_words(row_ids: NDArray[Any]) -> np.ndarray[tuple[int, int], np.dtype[np.u
     return words.astype("<i8").view(np.uint32).reshape(-1, 2)
 
 
-def overlap(known: Floats, given: Floats) -> float:
-    """Return how many rows of one of two groups are in the other, as a share, by the numbers they hash to.
-
-    0 where it may be chance: few are, or the known rows are often the same among themselves.
-
-    Examples
-    --------
-    >>> overlap(np.arange(100.0), np.arange(50.0, 250.0)), overlap(np.arange(100.0), np.arange(99.0, 250.0))
-    (0.5, 0.0)
-    """
-    # Looked at from both sides: many others may hold all of few known rows.
-    again = max(float(np.isin(given, known).mean()), float(np.isin(known, given).mean()))
-    # Rows of few distinct values coincide by chance; rows that are nearly all different do not.
-    return again if again > SAME_ROWS and len(np.unique(known)) > (1 - SAME_ROWS) * len(known) else 0.0
-
-
 def fingerprint(outputs: ModelOutputs, targets: Ints | Floats) -> str:
     """Return the SHA-256 of rows as they were given: outputs, representations, ids, and targets, in their order.
 
@@ -81,16 +71,3 @@ def fingerprint(outputs: ModelOutputs, targets: Ints | Floats) -> str:
             digest.update(f"{name} {column.dtype.str} {column.shape} ".encode())
             digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
     return f"sha256:{digest.hexdigest()}"
-
-
-def row_marks(outputs: ModelOutputs) -> Floats:
-    """Return a number for each row, the same where its outputs are in float32, (n,): to recognize rows again."""
-    columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
-    # The outputs of a classifier hardly ever coincide; those of a regression may, its inputs less often.
-    apart = ("row_ids", "uniforms", *(["representations"] if isinstance(outputs, ClassificationOutputs) else []))
-    marks = [
-        hash_values(column.reshape(len(outputs), -1), 0)
-        for name, column in sorted(columns.items())
-        if isinstance(column, np.ndarray) and name not in apart
-    ]
-    return hash_words(np.stack(marks, axis=1).view(np.uint32), 0)

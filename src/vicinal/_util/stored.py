@@ -42,6 +42,14 @@ class StoredArrays:
             raise CorruptArtifact(msg)
         return found
 
+    def marks(self, name: str) -> Floats:
+        """Return two float64 numbers for each row, (n, 2)."""
+        found = self.table(name)
+        if found.dtype != np.float64 or found.shape[1] != 2 or np.isnan(found).any():  # noqa: PLR2004
+            msg = f"{name} must be two columns of float64 without NaN."
+            raise CorruptArtifact(msg)
+        return found
+
     def ascending(self, name: str, n: int | None = None) -> Floats:
         """Return float64 numbers that do not fall, (n,), at least one."""
         found = self.floats(name, n)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vicinal._util.arrays import Floats, Ints, Reals, as_labels, as_targets
-from vicinal._util.hashing import hash_values, overlap
+from vicinal._util.hashing import hash_table, hash_values
 from vicinal._util.lazy_rows import Readable, take_rows
+from vicinal._util.repeats import check_repeats, row_marks
 from vicinal._util.stored import StoredArrays
-from vicinal._util.work import rows_within
 from vicinal.calibration.ages import find_kept_places
 from vicinal.errors import CorruptArtifact, Incompatible, InvalidValue, Option, ShapeMismatch, TooFewRows
 from vicinal.neighbors import Reference
@@ -203,7 +203,7 @@ def _remembers(remembered: FittedRows | None, outputs: ModelOutputs, part: objec
     """Return whether these are the rows that a part was fitted on, in their order: tuning rows used for reference."""
     if remembered is None or len(remembered) != len(outputs):
         return False
-    rows = _hash_rows(remembered.map_representations(outputs, type(part).__name__))
+    rows = hash_table(remembered.map_representations(outputs, type(part).__name__))
     return bool(np.array_equal(rows, hash_values(remembered.reference.rows[: len(remembered)], 0)))
 
 
@@ -219,8 +219,10 @@ def no_columns(n_rows: int) -> Reals:
     return np.zeros((n_rows, 0))
 
 
-def check_other_rows(outputs: ModelOutputs, others: ModelOutputs) -> None:
-    """Refuse reference rows of another width or class count than the calibration rows, none, and the same again."""
+def check_other_rows(
+    outputs: ModelOutputs, targets: Ints | Floats, others: ModelOutputs, other_targets: ArrayLike
+) -> Ints | Floats:
+    """Return the targets of reference rows, checked; refuse rows that do not fit, and the calibration rows again."""
     if len(others) == 0:
         msg = "reference rows must be at least one row; got none."
         raise TooFewRows(msg, rows=0, needed=1)
@@ -232,12 +234,14 @@ def check_other_rows(outputs: ModelOutputs, others: ModelOutputs) -> None:
     else:
         as_regression(others)
     one, other = outputs.representations, others.representations
-    if one is None or other is None:
-        return
-    if one.shape[1] != other.shape[1]:
+    if one is not None and other is not None and one.shape[1] != other.shape[1]:
         msg = f"reference rows must have {one.shape[1]} columns of representations, as the calibration rows; "
         raise ShapeMismatch(msg + f"got {other.shape[1]}.")
-    check_apart(one, other, "reference rows", " To divide the rows you have, use SplitReference(fraction=...).")
+    values = check_targets(others, other_targets)
+    advice = "To divide the rows you have, use SplitReference(fraction=...)."
+    message = f"reference rows must be other rows than the calibration rows; {OWN_NEIGHBOR} {advice}"
+    check_repeats(row_marks(outputs, targets), row_marks(others, values), message)
+    return values
 
 
 def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: FittedRows | None) -> None:
@@ -250,18 +254,10 @@ def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: FittedRo
         )
 
 
-def _hash_rows(rows: Readable) -> Floats:
-    """Return a number for each row by which it is recognized, (n,), reading piece by piece."""
-    step = rows_within(0.25, 4 * 8 * rows.shape[1], 4096)
-    return np.concatenate([hash_values(rows[start : start + step], 0) for start in range(0, len(rows), step)])
+OWN_NEIGHBOR = "{repeats}, and a row that is its own neighbor breaks the guarantee."
 
 
 def check_apart(calibration: Readable, others: Readable, name: str, advice: str = "") -> None:
-    """Refuse others that stand among the calibration rows."""
-    again = overlap(_hash_rows(calibration), _hash_rows(others))
-    if again:
-        msg = (
-            f"{name} must be other rows than the calibration rows; {again:.0%} are the same, and a "
-            f"row that is its own neighbor breaks the guarantee.{advice}"
-        )
-        raise Incompatible(msg)
+    """Refuse others that stand among the calibration rows, by what distances are taken of."""
+    message = f"{name} must be other rows than the calibration rows; {OWN_NEIGHBOR}{advice}"
+    check_repeats(hash_table(calibration), hash_table(others), message)

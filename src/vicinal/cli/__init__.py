@@ -6,6 +6,8 @@ import errno
 import os
 import sys
 import traceback
+import warnings
+from typing import Any
 
 from vicinal.cli.codes import BUG, DAMAGED, INTERRUPTED, OK, UNWRITTEN, WRONG, Interrupted
 from vicinal.cli.wording import render
@@ -21,6 +23,7 @@ DEBUG = "VICINAL_DEBUG"
 def main() -> None:
     """Run `vicinal`; every error is one line on standard error and an exit code."""
     _open_streams()
+    warnings.showwarning = _show_warning  # type: ignore[assignment]  # it needs the message alone
     try:
         from vicinal.cli.app import run
 
@@ -54,6 +57,10 @@ def _open_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for as long as the process lives
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    print("vicinal: warning:", message, file=sys.stderr)  # noqa: T201
 
 
 def _say(words: object, code: int) -> int:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from vicinal._util.extras import needs
-from vicinal._util.hashing import overlap
+from vicinal._util.repeats import check_repeats
 from vicinal.calibration import Method
+from vicinal.calibration.rows import check_targets
 from vicinal.cli.inputs import AsJson, Memory, Names, Renamed, Sources, check_out, note_probabilities, open_rows
 from vicinal.cli.parts import parse_part
 from vicinal.cli.printing import echo_json, on_terminal
@@ -21,7 +22,6 @@ from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.predictor.calibrate import calibrate as calibrated
 from vicinal.representations import Chained, Rounded
 from vicinal.scores import ClassificationScore, RegressionScore
-from vicinal.tables.batch.evaluate import known_targets
 from vicinal.tuning import TuningReport
 
 with needs("typer", "cli"):
@@ -83,7 +83,7 @@ def calibrate(
     wanted = coverage if coverage is not None else 0.9 if report is None else report[1].coverage
     outputs, targets = open_rows(rows, rename, class_names, truth=True).whole()
     note_probabilities(outputs)
-    values = known_targets(outputs, targets)
+    values = check_targets(outputs, targets)  # type: ignore[arg-type]  # rows with their truth
     found: SetPredictor | IntervalPredictor = calibrated(  # type: ignore[call-overload]  # rows of either task
         outputs,
         values,
@@ -149,10 +149,9 @@ def _with_tuning(
     found: SetPredictor | IntervalPredictor, info: ArtifactInfo, report: TuningReport
 ) -> SetPredictor | IntervalPredictor:
     """Keep how the parts were chosen with the predictor; refuse parts that were chosen on its own rows."""
-    again = 0.0 if report.seen is None or found.seen is None else overlap(found.seen, report.seen)
-    if again:
-        msg = f"{info.path} was tuned on rows of these ({again:.0%} are the same); calibrate on others, or without "
-        raise Incompatible(msg + "--tuned, which sets a third aside.")
+    if report.seen is not None and found.seen is not None:
+        message = f"{info.path} was tuned on rows of these ({{repeats}}); calibrate on other rows, or without --tuned, "
+        check_repeats(found.seen, report.seen, message + "which sets a third of them aside.")
     remark = f"The parts were chosen on {report.rows} other rows, at coverage {report.coverage:g}."
     return replace(found, tuning=report, remark=remark)
 

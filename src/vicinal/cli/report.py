@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.extras import needs
-from vicinal._util.hashing import row_marks
 from vicinal._util.progress import Bar
+from vicinal._util.repeats import row_marks
 from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, open_rows
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.printing import echo_json, on_terminal
@@ -18,7 +18,7 @@ from vicinal.errors import InvalidFile
 from vicinal.persistence.load import load
 from vicinal.reporting import PCA, TSNE
 from vicinal.reporting import report as reported
-from vicinal.tables.batch.evaluate import check_unseen, known_targets
+from vicinal.tables.batch.evaluate import check_unseen
 
 with needs("typer", "cli"):
     import typer
@@ -52,8 +52,8 @@ def report(
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = open_rows(rows, rename, None, truth=True)
     outputs, targets = given.whole()
-    values = known_targets(outputs, targets, predictor)
-    check_unseen(predictor, row_marks(outputs), given.table.name)
+    values = predictor.check_targets(outputs, targets)  # type: ignore[arg-type]  # rows with their truth
+    check_unseen(predictor, row_marks(outputs, values), given.table.name)
     with Bar("report", unit="step", shown=None, leave=False):
         page = reported(
             chosen,

@@ -12,7 +12,6 @@ from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.persistence.artifact import format_size
 from vicinal.persistence.load import open_predictor
 from vicinal.predictor.roll import roll as rolled
-from vicinal.tables.batch.evaluate import known_targets
 
 with needs("typer", "cli"):
     import typer
@@ -37,8 +36,7 @@ def roll(
     check_out(out, *rows)
     info, predictor = open_predictor(model, progress=on_terminal())
     outputs, targets = open_rows(rows, rename, None, truth=True).whole()
-    values = known_targets(outputs, targets)
-    found: Any = rolled(predictor, outputs, values, drop=drop, memory=memory, progress=on_terminal())  # type: ignore[call-overload]
+    found: Any = rolled(predictor, outputs, targets, drop=drop, memory=memory, progress=on_terminal())  # type: ignore[call-overload]
     before, saved = predictor.calibration.n_ranked, found.save(out, model=info.model)
     after = found.calibration.n_ranked
     if as_json:

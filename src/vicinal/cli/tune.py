@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from vicinal._util.extras import needs
 from vicinal._util.hashing import fingerprint
+from vicinal.calibration.rows import check_targets
 from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, open_rows
 from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.errors import Incompatible
 from vicinal.persistence.artifact import format_size
 from vicinal.persistence.load import save_tuning
-from vicinal.tables.batch.evaluate import known_targets
 from vicinal.tuning import Bayesian, Candidate, ClassGap, DecileGap, MeanSize, Objective
 from vicinal.tuning import tune as tuned
 from vicinal.tuning.report import SHOWN
@@ -59,7 +59,7 @@ def tune(
     objective = _objective(aim, at_most)
     check_out(out, *rows)
     outputs, targets = open_rows(rows, rename, class_names, truth=True).whole()
-    values = known_targets(outputs, targets)
+    values = check_targets(outputs, targets)  # type: ignore[arg-type]  # rows with their truth
     note_probabilities(outputs)
     found = tuned(
         outputs,

@@ -17,7 +17,8 @@ import numpy as np
 
 from vicinal._util.arrays import Floats, Ints, positive, whole_number
 from vicinal._util.extras import needs
-from vicinal._util.hashing import id_words, overlap, row_marks
+from vicinal._util.hashing import id_words
+from vicinal._util.repeats import check_repeats, row_marks
 from vicinal._version import __version__
 from vicinal.calibration import Calibration, Method, Split, SplitReference
 from vicinal.calibration.levels import Coverage, exact_coverage, order, sort_pairs
@@ -73,13 +74,15 @@ class RankingBatches:
             outputs = predictor.check_classes(outputs)
         parts = _parts_of(predictor)
         check_parts_apart(outputs, parts)
-        scored = score_with(parts, outputs, check_targets(outputs, targets))  # type: ignore[arg-type]
+        values = check_targets(outputs, targets)  # type: ignore[arg-type]
+        scored = score_with(parts, outputs, values)
         known = predictor.calibration
         if isinstance(known, PlugInCalibration):
             ranks, empty = rank_with(known, scored)
         else:
             ranks, empty = np.zeros(len(scored), np.int64), np.zeros(len(scored), np.bool_)
-        found = {"rank": ranks, "score": scored.scores, "empty": empty, "mark": row_marks(outputs)}
+        mark, near = row_marks(outputs, values).T
+        found = {"rank": ranks, "score": scored.scores, "empty": empty, "mark": mark, "representation": near}
         return found if outputs.row_ids is None else {**found, "id": id_words(outputs.row_ids).view(np.int64)[:, 0]}
 
 
@@ -217,7 +220,8 @@ def _put_pairs(
     if "id" in whole and (shared := n - len(np.unique(whole["id"]))):
         msg = f"row_ids must be distinct; {shared} of the {n} rows have that of another."
         raise InvalidValue(msg)
-    seen = np.sort(whole["mark"])
+    marks = np.stack([whole["mark"], whole["representation"]], axis=1)
+    seen = marks[np.lexsort(marks.T)]
     _check_reference(few.method, seen)
     ranks, values = sort_pairs(whole["rank"], whole["score"])
     calibration = _with_pairs(few.calibration, ranks, values, int(whole["empty"].sum()))
@@ -255,10 +259,10 @@ def _row(ordered: Any, number: int) -> dict[str, Any]:
 def _check_reference(method: Method, seen: Floats) -> None:
     """Refuse reference rows that are among the calibration rows."""
     apart = method.rows_apart() if isinstance(method, SplitReference) else None
-    again = 0.0 if apart is None else overlap(seen, row_marks(apart[0]))
-    if again:
-        msg = f"reference rows must be other rows than the calibration rows; {again:.0%} are the same."
-        raise Incompatible(msg)
+    if apart is not None:
+        outputs, targets = apart
+        marks = row_marks(outputs, check_targets(outputs, targets))
+        check_repeats(seen, marks, "reference rows must be other rows than the calibration rows; {repeats}.")
 
 
 def _parts_of(predictor: SetPredictor | IntervalPredictor) -> ChosenParts:

@@ -1,7 +1,8 @@
 """Squared Euclidean distances, each a function of its two rows alone.
 
 A distance comes from one of two formulas, chosen by the two rows only:
-|a|^2 + |b|^2 - 2 a.b with a.b from a matrix product, unless cancellation would spoil it; then sum (a - b)^2.
+|a|^2 + |b|^2 - 2 a.b with a.b from a matrix product, unless cancellation or underflow would spoil it; then
+sum (a - b)^2.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ LANES = 16
 
 CANCELLATION = 1.0 / 64.0
 """Below this share of |a|^2 + |b|^2 the product formula has lost six bits or more, and `direct` is used."""
+
+
+FLOOR = 2.0**-90
+"""Squared distances below this are direct as well: products of such short rows underflow in float32."""
 
 
 class Panel(NamedTuple):
@@ -124,8 +129,8 @@ def all_distances(panel, q, out):
         both = norm + panel.norms[i]
         value = both - 2.0 * np.float64(dots[i])
         out[i] = value
-        spoiled += value <= CANCELLATION * both
+        spoiled += value <= CANCELLATION * both + FLOOR
     if spoiled > 0:
         for i in range(panel.n):
-            if out[i] <= CANCELLATION * (norm + panel.norms[i]):
+            if out[i] <= CANCELLATION * (norm + panel.norms[i]) + FLOOR:
                 out[i] = direct(query, panel.rows[i])

@@ -224,7 +224,7 @@ def _document(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Doc
         arrays=StoredArrays(_named_arrays(header["arrays"], arrays)),
         tuning=None if header["tuning"] is None else read_tuning(header["tuning"], parts, arrays),
         coverage=header["coverage"],
-        seen=None if header["seen"] is None else StoredArrays(arrays).floats(header["seen"]),
+        seen=None if header["seen"] is None else StoredArrays(arrays).marks(header["seen"]),
         row_ids=None if header["row_ids"] is None else unpack_ids(_named_arrays(header["row_ids"], arrays)),
         guarantee=None if header["guarantee"] is None else _guarantee(header["guarantee"]),
         class_names=None if header["class_names"] is None else tuple(header["class_names"]),

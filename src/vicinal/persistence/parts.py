@@ -163,7 +163,9 @@ def _make(name: str, values: dict[str, Any]) -> Any:
         msg = f"{name}.{wrong} is of another type: {type(values[wrong]).__name__}."
         raise CorruptArtifact(msg)
     try:
-        return getattr(kind, "from_stored", kind)(**values)
+        # JSON may write a float as a whole number, of any length.
+        numbers = {key: float(value) for key, value in values.items() if type(value) is int and hints[key] is float}
+        return getattr(kind, "from_stored", kind)(**{**values, **numbers})
     except MissingExtra:
         raise
     except (VicinalError, ValueError, TypeError, OverflowError) as error:

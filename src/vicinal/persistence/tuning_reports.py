@@ -82,7 +82,7 @@ def read_tuning(said: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]])
             coverage=said["coverage"],
             rows=said["rows"],
             folds=said["folds"],
-            seen=None if said["seen"] is None else StoredArrays(arrays).floats(said["seen"]),
+            seen=None if said["seen"] is None else StoredArrays(arrays).marks(said["seen"]),
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         msg = f"the report of tuning cannot be as it is written: {error}."

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints
-from vicinal._util.hashing import fingerprint, row_marks
+from vicinal._util.hashing import fingerprint
+from vicinal._util.repeats import row_marks
 from vicinal._util.splitting import split_rows
 from vicinal._util.work import within
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
@@ -153,7 +154,7 @@ def calibrate(
         return replace(
             found,
             data=fingerprint(outputs, values),
-            seen=row_marks(outputs),
+            seen=row_marks(outputs, values),
             row_ids=outputs.row_ids if how.method.ranks_reference else how.method.neighbor_ids(outputs),
         )
 
@@ -242,9 +243,9 @@ def _calibrate_rows(
     whole = complete_parts(parts, outputs, how.method)
 
     def scorer(rows: ModelOutputs, targets: ArrayLike) -> ScoredRows:
-        check_other_rows(outputs, rows)
+        checked = check_other_rows(outputs, values, rows, targets)
         fit_score(rows, whole.score)
-        return score_with(whole, rows, check_targets(rows, targets))
+        return score_with(whole, rows, checked)
 
     own = score_with(whole, outputs, values, numbers)
     progress = "calibrate" if how.progress else None

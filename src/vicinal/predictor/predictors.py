@@ -12,7 +12,7 @@ import array_api_compat.numpy
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._util.arrays import Bools, Floats, Reals, as_labels, as_targets, whole_number
+from vicinal._util.arrays import Bools, Floats, Ints, Reals, as_labels, as_targets, whole_number
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.work import rows_within, within
 from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, Task
@@ -60,7 +60,7 @@ class Predictor(ABC):
     tuning: TuningReport | None = None  # how the parts were chosen, where `calibrate` chose them
     remark: str = ""  # what was done with the rows before they were calibrated on
     data: str = ""  # fingerprint of the rows that were given to calibrate on
-    seen: Floats | None = None  # by which those rows are recognized again, (n,)
+    seen: Floats | None = None  # by which those rows are recognized again, (n, 2)
     row_ids: RowIds | None = None  # of the rows that neighbors are numbered by, (n,)
 
     kind: ClassVar[str]
@@ -236,6 +236,10 @@ class Predictor(ABC):
     def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
         """Return the nonconformity of each row's target, (n,): a fixed function of a row, no matter which others."""
 
+    @abstractmethod
+    def check_targets(self, outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
+        """Return the targets of rows as checked numbers, (n,)."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SetPredictor(Predictor):
@@ -335,9 +339,13 @@ class SetPredictor(Predictor):
 
     def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
         """Return the score of each row's label, given as a number or a name, (n,)."""
-        classified = self.check_classes(outputs)
-        labels = as_labels(targets, len(outputs), self.n_classes, classified.class_names or self.class_names)
-        return label_scores(classified, labels, self.score, self.probability_model)
+        labels = self.check_targets(outputs, targets)
+        return label_scores(self.check_classes(outputs), labels, self.score, self.probability_model)
+
+    def check_targets(self, outputs: ModelOutputs, targets: ArrayLike) -> Ints:
+        """Return the labels of rows, given as numbers or names, as class numbers, (n,)."""
+        names = self.check_classes(outputs).class_names or self.class_names
+        return as_labels(targets, len(outputs), self.n_classes, names)
 
     def label_scores(self, outputs: ClassificationOutputs) -> tuple[Floats, Floats]:
         """Return probability and score of every label, (n, classes) each."""
@@ -416,7 +424,11 @@ class IntervalPredictor(Predictor):
 
     def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
         """Return the score of each row's value, (n,)."""
-        return score_targets(as_regression(outputs), as_targets(targets, len(outputs)), self.score)
+        return score_targets(as_regression(outputs), self.check_targets(outputs, targets), self.score)
+
+    def check_targets(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
+        """Return the targets of rows as finite numbers, (n,)."""
+        return as_targets(targets, len(outputs))
 
 
 def check_outputs(outputs: ModelOutputs) -> None:

@@ -9,12 +9,13 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._util.arrays import Floats, Ints, as_labels
-from vicinal._util.hashing import fingerprint, overlap, row_marks
+from vicinal._util.arrays import Floats, Ints
+from vicinal._util.hashing import fingerprint
+from vicinal._util.repeats import check_repeats, row_marks
 from vicinal._util.work import within
 from vicinal.calibration import ScoredRows, Task
 from vicinal.calibration.ages import find_kept_places, require_numbers, rows_to_drop
-from vicinal.calibration.rows import check_apart, check_fitted_apart, check_targets, fit_score, score_rows
+from vicinal.calibration.rows import check_apart, check_fitted_apart, fit_score, score_rows
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, RowIds, check_distinct_ids
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor, check_outputs
@@ -85,11 +86,11 @@ def _roll(
     progress: str | None,
 ) -> SetPredictor | IntervalPredictor:
     known = predictor.calibration
-    values = _targets(predictor, outputs, targets)
+    values = predictor.check_targets(outputs, targets)
     count = rows_to_drop(drop, known.n_ranked, len(outputs))
     late = max(0, count - known.n_ranked)  # more go than there were: the oldest of the new ones go too
     new, values, count = outputs[late:], values[late:], count - late
-    marks = _new_marks(predictor, new)
+    marks = _new_marks(predictor, new, values)
     task = Task(_score_new(predictor, new, values), predictor.localizer, known.searched_by(), progress=progress)
     ids = _ids(predictor, new, count)
     calibration = predictor.method.roll(known, task, count)
@@ -104,27 +105,17 @@ def _roll(
     )
 
 
-def _targets(predictor: Predictor, outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
-    """Return checked targets; of classes, names will do that the predictor knows."""
-    if not isinstance(predictor, SetPredictor):
-        return check_targets(outputs, targets)
-    classified = predictor.check_classes(outputs)
-    names = classified.class_names or predictor.class_names
-    return as_labels(targets, len(outputs), predictor.n_classes, names)
-
-
-def _new_marks(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs) -> Floats:
+def _new_marks(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, values: Ints | Floats) -> Floats:
     """Return the marks of rows that are new to the predictor; refuse those it has seen."""
-    marks = row_marks(outputs)
+    marks = row_marks(outputs, values)
     tuned = None if predictor.tuning is None else predictor.tuning.seen
     for known, what in ((predictor.seen, "calibrated"), (tuned, "tuned")):
-        again = 0.0 if known is None else overlap(known, marks)
-        if again:
-            msg = (
-                f"new rows must be new: {again:.0%} are rows that this predictor was {what} on. A row that counts "
-                "twice breaks the guarantee; was this roll done before?"
+        if known is not None:
+            message = (
+                f"new rows must be other rows than this predictor was {what} on; {{repeats}}. A row that counts "
+                "twice breaks the guarantee. Was this roll done before?"
             )
-            raise Incompatible(msg)
+            check_repeats(known, marks, message)
     rows = predictor.calibration.reference_rows()
     if rows is not None and predictor.calibration.width and not predictor.method.ranks_reference:
         check_apart(predictor.map_representations(outputs), rows.representations, "the reference rows")
@@ -160,5 +151,5 @@ def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | Non
 def _window(predictor: Predictor, marks: Floats, new: Floats, drop: int) -> Floats:
     """Return marks in the order of the rows' new numbers, and after them those of rows that are not ranked."""
     numbers = require_numbers(predictor.calibration.row_numbers)
-    others = np.delete(marks, numbers)
+    others = np.delete(marks, numbers, axis=0)
     return np.concatenate([marks[numbers[find_kept_places(numbers, drop)]], new, others])

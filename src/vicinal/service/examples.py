@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._util.hashing import row_marks
+from vicinal._util.repeats import find_known, row_marks
 from vicinal.datasets import load_cifar100_resnet18
 from vicinal.errors import Incompatible, VicinalError
 from vicinal.evaluation.drift import DriftMonitor
@@ -63,7 +63,8 @@ def from_file(path: str, predictor: AnyPredictor) -> Examples:
     outputs, targets = next(rows.each(lambda chunk: (chunk.outputs, chunk.targets), MOST))
     try:
         predictor.predict(outputs[:1])  # type: ignore[arg-type]  # it refuses what it cannot answer
-        DriftMonitor(predictor).check_new(row_marks(outputs))
+        if targets is not None:
+            DriftMonitor(predictor).check_new(row_marks(outputs, predictor.check_targets(outputs, targets)))
         truths = None if targets is None else truth_words(predictor, targets.tolist())
     except VicinalError as error:
         msg = f"--examples {path}: {error}"
@@ -84,8 +85,10 @@ def load_bundled(predictor: AnyPredictor) -> Examples:
     except VicinalError:
         return nothing
     known = [predictor.seen, None if predictor.tuning is None else predictor.tuning.seen]
-    marks = row_marks(data.outputs)
-    new = ~np.any([np.isin(marks, seen) for seen in known if seen is not None], axis=0) & np.ones(len(marks), np.bool_)
+    marks = row_marks(data.outputs, data.labels)
+    new = np.ones(len(marks), np.bool_)
+    for seen in known:
+        new &= True if seen is None else ~find_known(seen, marks)
     chosen = np.flatnonzero(new)[:MOST]
     if not len(chosen):
         return nothing

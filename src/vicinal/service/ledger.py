@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.arrays import Bools, Floats
-from vicinal._util.hashing import row_marks
+from vicinal._util.repeats import row_marks
 from vicinal.evaluation.drift import Drift, DriftMonitor
 from vicinal.outputs import ModelOutputs, as_regression
 from vicinal.predictor.predictors import SetPredictor
@@ -102,7 +102,7 @@ class Ledger:
         self, places: Sequence[tuple[Answered, int]], targets: NDArray[Any]
     ) -> tuple[Floats, Bools, Floats]:
         """Return the score of each truth, whether the answer held it, and the coverage asked for, (n,) each."""
-        scores, covered, marks = np.empty(len(places)), np.empty(len(places), np.bool_), np.empty(len(places))
+        scores, covered, marks = np.empty(len(places)), np.empty(len(places), np.bool_), np.empty((len(places), 2))
         together: dict[int, list[int]] = {}
         for number, (answered, _) in enumerate(places):
             together.setdefault(id(answered), []).append(number)
@@ -110,7 +110,7 @@ class Ledger:
             answered = places[numbers[0]][0]
             rows = [places[number][1] for number in numbers]
             some = answered.outputs[np.array(rows)]
-            marks[numbers] = row_marks(some)
+            marks[numbers] = row_marks(some, targets[numbers])
             scores[numbers] = self.predictor.target_scores(some, targets[numbers])
             covered[numbers] = answered.covers(rows, scores[numbers], targets[numbers])
         self.monitor.check_new(marks)

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+import warnings
 from functools import lru_cache
 
 LOGGER = logging.getLogger("vicinal.service")
@@ -41,6 +42,7 @@ def configure(level: int = logging.INFO) -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(least)
+    warnings.showwarning = lambda message, *_: log("warning", level=logging.WARNING, words=str(message))
 
 
 def log(event: str, *, level: int = logging.INFO, **values: object) -> None:

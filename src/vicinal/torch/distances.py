@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vicinal.kernels.distances import CANCELLATION, LANES
+from vicinal.kernels.distances import CANCELLATION, FLOOR, LANES
 from vicinal.neighbors.products import pad_queries, products
 from vicinal.neighbors.reference import DIRECT_WIDTH, LONGEST, arithmetic_for, too_long
 
@@ -125,7 +125,7 @@ def _by_numpy(queries: Tensor, rows: DeviceRows) -> Tensor:
     dots = products(pad_queries(queries.numpy(), dtype), rows.padded.numpy())
     both = own[:, None] + rows.norms
     found = both - 2.0 * torch.from_numpy(dots)[: len(queries), : rows.n].double()
-    spoiled = found <= CANCELLATION * both
+    spoiled = found <= CANCELLATION * both + FLOOR
     if bool(spoiled.any()):
         query, row = spoiled.nonzero(as_tuple=True)
         for some, other in _pairs(query, row, rows.padded.shape[1]):
@@ -139,12 +139,14 @@ def _by_products(queries: Tensor, rows: DeviceRows, arithmetic: Arithmetic) -> T
     with arithmetic.apply():
         found = torch.addmm(rows.norms.to(dtype), queries, rows.rows.T, alpha=-2.0).add_(own.to(dtype)[:, None])
     # Only rows whose nearest is suspiciously near can hold a spoiled distance: one cheap pass finds most have none.
-    suspicious = found.amin(1) <= CANCELLATION * (own + rows.norms.amax())
+    suspicious = found.amin(1) <= CANCELLATION * (own + rows.norms.amax()) + FLOOR
     fits = own <= LONGEST[dtype.itemsize]
     if bool((suspicious | ~fits).any()):  # one look at the device for both
         _check_length(own, rows)
         for number in suspicious.nonzero()[:, 0].split(max(1, PAIR_ENTRIES // rows.n)):
-            place, row = (found[number] <= CANCELLATION * (own[number, None] + rows.norms)).nonzero(as_tuple=True)
+            place, row = (found[number] <= CANCELLATION * (own[number, None] + rows.norms) + FLOOR).nonzero(
+                as_tuple=True
+            )
             for some, other in _pairs(number[place], row, rows.padded.shape[1]):
                 exact = (queries[some].double() - rows.padded[other].double()).square().sum(-1)
                 found[some, other] = _without_noise(exact, own[some] + rows.norms[other], SAME).to(dtype)

@@ -69,7 +69,7 @@ class TuningReport:
     coverage: float
     rows: int
     folds: int
-    seen: Floats | None = None  # by which the tuning rows are recognized again, (n,)
+    seen: Floats | None = None  # by which the tuning rows are recognized again, (n, 2)
 
     @property
     def settings(self) -> Settings:

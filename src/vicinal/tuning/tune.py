@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._util.arrays import Floats, Ints, as_labels, as_targets, seed_number, whole_number
-from vicinal._util.hashing import row_marks
+from vicinal._util.arrays import Floats, Ints, seed_number, whole_number
 from vicinal._util.progress import Bar
+from vicinal._util.repeats import row_marks
 from vicinal.calibration.levels import Coverage, exact_coverage, rows_needed
+from vicinal.calibration.rows import check_targets
 from vicinal.errors import Incompatible, Option, TooFewRows
 from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.neighbors.localizers import Localizer
@@ -67,8 +68,9 @@ def tune(
     rows = _judged_rows(len(outputs), coverage, folds, most_rows, seed)
     aim.check(len(rows), regression=isinstance(outputs, RegressionOutputs))
     judge = Judge(_cut(len(rows), folds, seed), coverage)
+    values = check_targets(outputs, targets)
     with Bar("tune", unit="candidate", shown=None if progress else False) as bar:
-        scores, notes = _scores(outputs, targets, rows, walk, coverage, bar.begin)
+        scores, notes = _scores(outputs, values, rows, walk, coverage, bar.begin)
         near = neighborhoods(walk.space, outputs, rows, judge, bar.begin, how)  # type: ignore[arg-type]
         bench = Bench(judge, scores, near)
         bar.begin("tune", len(scores.sources) + walk.count(bench))
@@ -80,7 +82,7 @@ def tune(
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
         notes.append("Less than one label on average: some sets are empty. Name NeverEmpty scores in a Space for none.")
     numbers = float(exact_coverage(coverage)), len(rows), folds
-    return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers, row_marks(outputs))
+    return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers, row_marks(outputs, values))
 
 
 def _judge_all(
@@ -124,7 +126,7 @@ def _judge_all(
 
 def _scores(
     outputs: ModelOutputs,
-    targets: ArrayLike,
+    values: Ints | Floats,
     rows: Ints,
     strategy: Strategy,
     coverage: Coverage,
@@ -133,10 +135,8 @@ def _scores(
     """Fit what gives scores, and say what to know about the targets."""
     advance("fitting on the tuning rows")
     if isinstance(outputs, RegressionOutputs):
-        values: Floats = as_targets(targets, len(outputs))
-        return ValueScores(outputs, values, rows, strategy.space), []
-    classified = as_classification(outputs)
-    labels = as_labels(targets, len(outputs), classified.n_classes, classified.class_names)
+        return ValueScores(outputs, values.astype(np.float64, copy=False), rows, strategy.space), []
+    classified, labels = as_classification(outputs), values.astype(np.int64, copy=False)
     absent = classified.n_classes - len(np.unique(labels))
     notes = []
     if absent:

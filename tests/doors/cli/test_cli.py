@@ -327,7 +327,7 @@ def test_options_that_are_wrong_are_one_line(folder, tmp_path, monkeypatch):
         (("calibrate", known, "--rename", "logits=x"), "has no column 'x'"),
         (("calibrate", known, "--class-names", tmp_path / "gone"), "there is no such file"),
         (("tune", known, "--aim", "classes", "--at-most", "3"), "strictly between 0 and 1"),
-        (("evaluate", model, known), "holds rows that the predictor was calibrated on (100% are the same)"),
+        (("evaluate", model, known), "holds rows that the predictor was calibrated on (300 of 300 are the same)"),
         (("report", model, known), "holds rows that the predictor was calibrated on"),
         (("tune", known, "--at-most", "0.05"), "--at-most is the bound of --aim even"),
         (("calibrate", known, "--localizer", "Uniform(-3)"), "n_neighbors must be a whole number, 1 or more"),

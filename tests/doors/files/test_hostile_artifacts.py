@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import hashlib
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -359,6 +362,24 @@ def test_a_short_file_cannot_ask_for_endless_work(files, tmp_path):
     for shape in ([int("9" * 4000)] * 900, [99999999999999] * 200_000, [-1], [1.5], ["x"], [True]):
         signed({**entries, name: {**entries[name], "shape": shape}}, header, data, tmp_path / "a")
         refused(tmp_path / "a")
+
+
+@pytest.mark.parametrize("number", [2**63, 10**30, 10**400], ids=["2**63", "10**30", "10**400"])
+def test_whole_numbers_where_floats_stand_are_floats(files, number, tmp_path):
+    """Of any length: nothing is handed on that a kernel could not take."""
+    changed = 0
+    for path in files.values():
+        source = read(path)
+        for place in [one for one in places(source[1]["parts"]) if one]:
+            entries, header, data = copy.deepcopy(source)
+            held = functools.reduce(operator.getitem, place, header["parts"])
+            if isinstance(held, float):
+                put(header["parts"], place, number)
+                signed(entries, header, data, tmp_path / "a")
+                with contextlib.suppress(*REFUSED):
+                    open_rows(tmp_path / "a")
+                changed += 1
+    assert changed >= 3
 
 
 NEVER = {

@@ -195,8 +195,8 @@ def test_reference_rows_of_few_distinct_values_may_coincide():
     rows = vc.ModelOutputs.from_logits(outputs.logits, np.sign(outputs.representations))
     reference = (rows[100:], labels[100:])
     vc.calibrate(rows[:100], labels[:100], 0.8, localizer=NEAR, method=vc.SplitReference(rows=reference))
-    mixed = (outputs[80:180], labels[80:180])
-    with pytest.raises(Incompatible, match="20% are the same"):
+    mixed = (outputs[70:170], labels[70:170])
+    with pytest.raises(Incompatible, match="30 of 100 are the same"):
         vc.calibrate(outputs[:100], labels[:100], 0.8, localizer=NEAR, method=vc.SplitReference(rows=mixed))
 
 

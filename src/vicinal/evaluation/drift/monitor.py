@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Bools, Floats, positive, seed_number, whole_number
-from vicinal._util.hashing import overlap, row_marks
+from vicinal._util.repeats import check_repeats, row_marks
 from vicinal.calibration.levels import exact_coverage
 from vicinal.errors import Incompatible, InvalidArgument, ShapeMismatch
 from vicinal.evaluation.drift.martingale import Martingale
@@ -31,8 +31,8 @@ THRESHOLD = 1_000.0
 EPOCH = 1_000_000
 """Rows that join the ranking before it begins anew from the calibration rows, and the bets with it."""
 
-ENOUGH = 20
-"""Rows from which it is said that they were calibrated on; fewer may be so by chance."""
+RECENT = 10_000
+"""Rows that are compared with the calibration rows: one that coincides may be chance, several are not."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,8 @@ class DriftMonitor:
             )
         self.seed = seed_number("seed", seed)
         self._window: deque[tuple[bool, float]] = deque(maxlen=whole_number("window", window, least=1))
+        self._seen = None if predictor.seen is None else predictor.seen[np.argsort(predictor.seen[:, 0])]
+        self._recent = np.empty((0, 2))
         self._ranking = Ranking(predictor.calibration.ranked_scores)
         self._martingale = Martingale()
         self._rows = 0
@@ -129,7 +131,8 @@ class DriftMonitor:
         if len(found) != len(outputs):
             msg = f"regions must be those of the {len(outputs)} rows; got {len(found)}."
             raise ShapeMismatch(msg)
-        self.check_new(row_marks(outputs))
+        values = self.predictor.check_targets(outputs, targets)
+        self.check_new(row_marks(outputs, values))
         scores = self.predictor.target_scores(outputs, targets)
         asked = self.predictor.coverage if found.coverage is None else found.coverage
         return self.record(scores, found.covers(targets), np.full(len(scores), float(exact_coverage(asked))))
@@ -201,8 +204,11 @@ class DriftMonitor:
         self._martingale = Martingale(int(snapshot["martingale"]["rows"]), stakes)
 
     def check_new(self, marks: Floats) -> None:
-        """Refuse rows, by their marks, that the predictor was calibrated on."""
-        seen = self.predictor.seen
-        if seen is not None and len(marks) >= ENOUGH and overlap(seen, marks):
-            msg = "these are rows that the predictor was calibrated on; drift shows on new ones only."
-            raise Incompatible(msg)
+        """Refuse rows, by their marks, that the predictor was calibrated on, however few come at a time."""
+        if self._seen is None or not len(marks):
+            return
+        self._recent = np.concatenate([self._recent, marks])[-RECENT:]
+        places = np.searchsorted(self._seen[:, 0], marks[:, 0]).clip(max=len(self._seen) - 1)
+        if np.any(self._seen[places, 0] == marks[:, 0]):  # some may be: look at all
+            message = "these are rows that the predictor was calibrated on ({repeats}); drift shows on new ones only."
+            check_repeats(self._seen, self._recent, message)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._util.arrays import Floats, Reals, as_labels, as_targets
-from vicinal._util.hashing import overlap, row_marks
+from vicinal._util.arrays import Floats, Reals
+from vicinal._util.repeats import check_repeats, row_marks
 from vicinal.errors import Incompatible
 from vicinal.evaluation.metrics import Evaluation, evaluate
-from vicinal.outputs import ClassificationOutputs, ModelOutputs
+from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.tables.batch.answers import answer_rows
@@ -35,8 +35,8 @@ def evaluate_file(
 
     def work(chunk: RowChunk) -> PredictionSets | PredictionIntervals:
         found = answer_rows(predictor, chunk.outputs, chunk.first).regions
-        truth.append(known_targets(chunk.outputs, chunk.targets, predictor))
-        marks.append(row_marks(chunk.outputs))
+        truth.append(predictor.check_targets(chunk.outputs, chunk.targets))  # type: ignore[arg-type]  # rows with their truth
+        marks.append(row_marks(chunk.outputs, truth[-1]))
         if slab:
             tables.append(_table(chunk.outputs))
         if advance is not None:
@@ -53,20 +53,9 @@ def check_unseen(predictor: SetPredictor | IntervalPredictor, marks: Floats, nam
     """Refuse rows that the predictor was calibrated or tuned on: their coverage says nothing about others."""
     groups = {"calibrated": predictor.seen, "tuned": None if predictor.tuning is None else predictor.tuning.seen}
     for what, seen in groups.items():
-        again = 0.0 if seen is None else overlap(seen, marks)
-        if again:
-            msg = f"{name} holds rows that the predictor was {what} on ({again:.0%} are the same); take other rows."
-            raise Incompatible(msg)
-
-
-def known_targets(
-    outputs: ModelOutputs, targets: object, predictor: SetPredictor | IntervalPredictor | None = None
-) -> np.ndarray:
-    """Return the targets of either task as checked numbers, (n,)."""
-    if isinstance(outputs, ClassificationOutputs):
-        names = outputs.class_names or (predictor.class_names if isinstance(predictor, SetPredictor) else None)
-        return as_labels(targets, len(outputs), outputs.n_classes, names)  # type: ignore[arg-type]
-    return as_targets(targets, len(outputs))  # type: ignore[arg-type]
+        if seen is not None:
+            message = f"{name} holds rows that the predictor was {what} on ({{repeats}}); take other rows."
+            check_repeats(seen, marks, message)
 
 
 def concatenate_regions(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:

@@ -1,0 +1,129 @@
+"""Whether rows have been seen before: compared as a whole, and against what chance would explain.
+
+Rows of discrete features coincide by chance. Suppose the two groups were drawn alike. Then it is chance which rows are
+in which group, and rows that coincide lie across the groups as often as within them. A value that c of the n + g rows
+share lies in both groups with probability 1 - [C(n, c) + C(g, c)] / C(n + g, c). Where far more values do than that,
+rows were used twice.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicinal._util.arrays import Bools, Floats, Ints
+from vicinal._util.hashing import hash_table, hash_values, hash_words
+from vicinal.errors import Incompatible
+from vicinal.outputs import ModelOutputs
+
+CERTAIN, SUSPICIOUS = 1e-6, 1e-3
+"""Probabilities below which repeated rows are refused, and warned of."""
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number with which two numbers are made one."""
+
+ABSENT = -1.0
+"""Stands for the representations of rows that came without."""
+
+
+def row_marks(outputs: ModelOutputs, targets: Ints | Floats) -> Floats:
+    """Return two numbers to recognize each row by, (n, 2): one of outputs and target, one of representations."""
+    columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
+    apart = ("row_ids", "uniforms", "representations")
+    found = [column for name, column in sorted(columns.items()) if isinstance(column, np.ndarray) and name not in apart]
+    each = [hash_values(column.reshape(len(outputs), -1), 0) for column in (*found, targets.astype(np.float64))]
+    marks = np.full((len(outputs), 2), ABSENT)
+    marks[:, 0] = hash_words(np.stack(each, axis=1).view(np.uint32), 0)
+    if outputs.representations is not None:
+        marks[:, 1] = hash_table(outputs.representations)
+    return marks
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How many of a group of rows are among the known rows, and how probable as many are by chance."""
+
+    count: int
+    rows: int
+    chance: float  # an upper bound, about
+
+    @property
+    def certain(self) -> bool:
+        """Whether chance cannot explain them."""
+        return self.chance < CERTAIN
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.rows} are the same"
+
+
+def find_repeats(known: Floats, given: Floats) -> Repeats:
+    """Count the given rows that are among the known ones, both by their marks, (n,) or (n, 2).
+
+    Examples
+    --------
+    >>> find_repeats(np.arange(100.0), np.arange(50.0, 250.0))
+    Repeats(count=50, rows=200, chance=...)
+    >>> dice = np.random.default_rng(0).integers(1000, size=800).astype(float)
+    >>> find_repeats(dice[:500], dice[500:]).chance
+    1.0
+    """
+    ours, theirs = _join(known, given)
+    again = np.isin(theirs, ours)
+    if not again.any():
+        return Repeats(0, len(theirs), 1.0)
+    both, counts = np.unique(np.concatenate([ours, theirs]), return_counts=True)
+    shared = counts > 1
+    across = int(np.isin(both[shared], theirs[again]).sum())
+    return Repeats(int(again.sum()), len(theirs), _chance(across, counts[shared], len(ours), len(theirs)))
+
+
+def find_known(known: Floats, given: Floats) -> Bools:
+    """Return which of the given rows are among the known ones, by their marks, (g,)."""
+    ours, theirs = _join(known, given)
+    return np.isin(theirs, ours)
+
+
+def check_repeats(known: Floats, given: Floats, message: str) -> None:
+    """Refuse given rows that are known for certain; warn where chance hardly explains them.
+
+    `{repeats}` in the message stands for how many are the same.
+    """
+    found = find_repeats(known, given)
+    if found.certain:
+        raise Incompatible(message.format(repeats=found))
+    if found.chance < SUSPICIOUS:
+        said = f"It may be chance, with a probability of {found.chance:.0e}, and is not refused."
+        warnings.warn(f"{message.format(repeats=found)} {said}", stacklevel=2)
+
+
+def _chance(across: int, counts: Ints, n: int, g: int) -> float:
+    """Bound the probability that so many of the shared values lie in both groups (Chernoff)."""
+    from scipy.special import rel_entr  # here: vicinal.torch does without scipy
+
+    everyone = _log_choose(n + g, counts)
+    alone = np.exp(_log_choose(n, counts) - everyone) + np.exp(_log_choose(g, counts) - everyone)
+    expected, found = 1 - float(alone.mean()), across / len(counts)
+    if found <= expected:
+        return 1.0
+    return float(np.exp(-len(counts) * (rel_entr(found, expected) + rel_entr(1 - found, 1 - expected))))
+
+
+def _log_choose(n: int, counts: Ints) -> Floats:
+    """Return log C(n, c), -inf where c > n."""
+    from scipy.special import gammaln
+
+    few = np.minimum(counts, n)
+    found: Floats = gammaln(n + 1) - gammaln(few + 1) - gammaln(n - few + 1)
+    return np.where(counts > n, -np.inf, found)
+
+
+def _join(*groups: Floats) -> list[NDArray[np.uint64]]:
+    """Return one number for each row of each group: of all that both groups have."""
+    bits = [np.ascontiguousarray(marks).view(np.uint64).reshape(len(marks), -1) for marks in groups]
+    whole = all(marks.ndim > 1 and not np.any(marks[:, 1] == ABSENT) for marks in groups)
+    if whole:
+        return [one[:, 0] * MIX + one[:, 1] for one in bits]
+    return [one[:, 0] for one in bits]
