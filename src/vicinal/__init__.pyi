@@ -32,8 +32,10 @@ from .errors import TooFewRows as TooFewRows
 from .errors import TooLittleMemory as TooLittleMemory
 from .errors import UnsupportedArtifact as UnsupportedArtifact
 from .errors import VicinalError as VicinalError
+from .estimators import LastStep as LastStep
 from .estimators import NeighborhoodClassifier as NeighborhoodClassifier
 from .estimators import NeighborhoodRegressor as NeighborhoodRegressor
+from .estimators import scorers as scorers
 from .evaluation import Diagnosis as Diagnosis
 from .evaluation import Evaluation as Evaluation
 from .evaluation import diagnose as diagnose

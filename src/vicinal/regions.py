@@ -57,9 +57,23 @@ class PredictionSets:
     def __iter__(self) -> Iterator[list[Any]]:
         return iter(self.labels())
 
-    def labels(self, names: Sequence[str] | None = None) -> list[list[str]] | list[list[int]]:
-        """Return each set as a list of class names, or of class numbers where there are no names."""
+    def labels(self, names: Sequence[str] | None = None) -> list[list[Any]]:
+        """Return each set as a list of its labels.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            What to call the classes.
+
+        Returns
+        -------
+        list of list
+            The labels in the type that targets have (`classes`), or else class names, or else class numbers.
+        """
+        known = self.classes if names is None else None
         chosen = self.class_names if names is None else as_class_names(names, self.members.shape[1])
+        if known is not None:
+            return [known[row].tolist() for row in self.members]
         if chosen is None:
             return [np.flatnonzero(row).tolist() for row in self.members]
         return [[chosen[label] for label in np.flatnonzero(row)] for row in self.members]

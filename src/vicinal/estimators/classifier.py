@@ -1,0 +1,171 @@
+"""A classifier that answers with prediction sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import _safe_indexing, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._util.arrays import Floats
+from vicinal.calibration.levels import Coverage
+from vicinal.errors import Incompatible, InvalidValue, TooFewRows
+from vicinal.estimators.neighborhood import Neighborhood
+from vicinal.outputs import ClassificationOutputs, ModelOutputs
+from vicinal.regions import PredictionSets, label_numbers
+
+
+class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[misc]
+    """A classifier whose `predict_set` returns prediction sets with the coverage asked for.
+
+    `fit` sets a share of the rows aside, trains a clone of `estimator` on the others, and calibrates. The rows may be
+    whatever the estimator takes: arrays, sparse matrices, data frames, lists of texts.
+
+    Parameters
+    ----------
+    estimator : classifier with predict_proba, optional
+        Default: logistic regression. A model that is trained already goes in as `FrozenEstimator(model)`; then all rows
+        of `fit` are used for calibration.
+    coverage : float
+        Probability with which a set shall hold the truth.
+    score_function : Score, optional
+        The nonconformity score, such as `APS()`.
+    localizer : Localizer, optional
+        Which rows are neighbors. Without one, a third of the calibration rows is used to choose it, and all other parts
+        that are not named (see `calibrate`); with too few rows there is no neighborhood.
+    method : Method, optional
+        How to calibrate. Default: `Exact()`.
+    representation : None, callable, str, transformer, list of columns or LastStep
+        What rows are compared by: a callable of the inputs, the name of a method of the estimator, a transformer
+        (fitted on the training rows), or columns. Default: for a pipeline the input of its last step, otherwise the
+        inputs. Wide sparse rows are reduced by `TruncatedSVD`, gaps are filled with medians, and text columns of
+        data frames are one-hot encoded, all fitted on the training rows.
+    calibration_share : float
+        Share of the rows that is set aside.
+    random_state : int or RandomState, optional
+        Draws the rows that are set aside.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (classes,)
+        The labels, in their own type. A class that never occurs in `fit` is in no set.
+    estimator_ : estimator
+        The trained model.
+    predictor_ : SetPredictor or None
+        The calibrated predictor, with its guarantee, p-values and explanations; None where rows were too few.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import vicinal as vc
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = vc.NeighborhoodClassifier(coverage=0.9, random_state=0).fit(X, y)
+    >>> model.predict_set(X[:2]).labels()
+    [[0], [0]]
+    """
+
+    def _model(self) -> Any:
+        return LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
+
+    def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> Self:
+        """Train on one part of the rows and calibrate on the other.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or list of texts
+            Rows, as the estimator takes them.
+        y : array-like of shape (n,)
+            Labels of any type.
+        **fit_params
+            Passed to the estimator's `fit`. What has one value for each row is cut as the rows are; `sample_weight`
+            goes to the last step of a pipeline.
+
+        Returns
+        -------
+        NeighborhoodClassifier
+            The estimator itself.
+        """
+        targets: NDArray[Any] = column_or_1d(y, warn=True)
+        check_classification_targets(targets)
+        if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
+            msg = f"prediction sets need probabilities; {type(self.estimator).__name__} has no predict_proba."
+            raise Incompatible(msg)
+        known = self.estimator.classes_ if isinstance(self.estimator, FrozenEstimator) else np.unique(targets)
+        self.classes_, labels = np.asarray(known), label_numbers(targets, np.asarray(known))
+        if labels.min() < 0:
+            row = int(np.argmin(labels))
+            msg = f"y must be among the {len(known)} classes of the estimator; row {row} holds {targets[row]!r}."
+            raise InvalidValue(msg)
+        rows = self._check(X, reset=True)
+        kept = self._fit_part(rows, targets, fit_params)
+        if len(self.classes_) > 1:
+            self._keep(self._outputs(_safe_indexing(rows, kept)), labels[kept])
+        return self
+
+    @available_if(lambda self: self.estimator is None or hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the estimator's class probabilities.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or list of texts
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        ndarray of shape (n, classes)
+            Probabilities in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        return self._probabilities(self._check(X))
+
+    @overload
+    def predict_set(self, X: Any, coverage: Coverage | None = ...) -> PredictionSets: ...
+    @overload
+    def predict_set(self, X: Any, coverage: Sequence[Coverage]) -> list[PredictionSets]: ...
+    def predict_set(
+        self, X: Any, coverage: Coverage | Sequence[Coverage] | None = None
+    ) -> PredictionSets | list[PredictionSets]:
+        """Return a prediction set for each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or list of texts
+            Rows, as the estimator takes them.
+        coverage : float or list of float, optional
+            Another coverage than that of the estimator, or several.
+
+        Returns
+        -------
+        PredictionSets, or a list of them
+            The sets; for several coverages a list, in their order. Labels come in the type that `fit` was given.
+        """
+        check_is_fitted(self)
+        rows = self._check(X)
+        if len(self.classes_) == 1:
+            msg = f"prediction sets need at least two classes; the estimator knows only {self.classes_[0]!r}."
+            raise TooFewRows(msg, rows=1, needed=2)
+        found = self._predict_each(self._outputs(rows), coverage)
+        if isinstance(found, list):
+            return [replace(one, classes=self.classes_) for one in found]
+        return replace(found, classes=self.classes_)  # type: ignore[no-any-return]
+
+    def _probabilities(self, X: Any) -> Floats:
+        """Return probabilities in the order of `classes_`; a class that no training row showed has probability 0."""
+        found = np.asarray(self.estimator_.predict_proba(X))
+        out = np.zeros((len(found), len(self.classes_)))
+        out[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = found
+        return out
+
+    def _outputs(self, X: Any) -> ClassificationOutputs:
+        names = [str(label) for label in self.classes_]
+        return ModelOutputs.from_probabilities(self._probabilities(X), self._represent(X), class_names=names)

@@ -1,0 +1,194 @@
+"""What both estimators share: rows set aside for calibration, representations, and regions."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state, get_tags
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+
+from vicinal._util.arrays import Ints, proper_share
+from vicinal._util.splitting import split_rows
+from vicinal.calibration import Method
+from vicinal.calibration.levels import Coverage
+from vicinal.errors import Incompatible, InvalidValue, TooFewRows
+from vicinal.estimators.representation import FittedRepresentation, Representation, unwrap
+from vicinal.neighbors.localizers import Localizer
+from vicinal.outputs import ModelOutputs
+from vicinal.predictor.calibrate import calibrate
+from vicinal.scores import Score
+
+
+class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
+    """An estimator, trained on one part of the rows and calibrated on the other."""
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        coverage: Coverage = 0.9,
+        score_function: Score | None = None,
+        localizer: Localizer | None = None,
+        method: Method | None = None,
+        representation: Representation = None,
+        calibration_share: float = 0.3,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.coverage = coverage
+        self.score_function = score_function
+        self.localizer = localizer
+        self.method = method
+        self.representation = representation
+        self.calibration_share = calibration_share
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        """Take what the estimator takes."""
+        tags, inner = super().__sklearn_tags__(), get_tags(self._model())
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
+
+    @abstractmethod
+    def _model(self) -> Any:
+        """Return the estimator to be trained, or the default one."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return one answer for each row: the estimator's own.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or list of texts
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            What the estimator predicts.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.estimator_.predict(self._check(X)))
+
+    def _check(self, X: Any, *, reset: bool = False) -> Any:
+        """Return rows that can be cut; what they may be is the estimator's business where it brings its own steps."""
+        if _is_list_of_texts(X):
+            return X
+        own = isinstance(unwrap(self.estimator), Pipeline)
+        if hasattr(X, "iloc") or own:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X.tocsr() if hasattr(X, "tocsr") else X
+        tags = get_tags(self._model()).input_tags
+        sparse = "csr" if tags.sparse else False
+        return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=not tags.allow_nan)
+
+    def _fit_part(self, X: Any, y: NDArray[Any], given: dict[str, Any]) -> Ints:
+        """Train on one part of the rows; return the numbers of the others."""
+        check_consistent_length(X, y)
+        n = _num_samples(X)
+        if isinstance(self.estimator, FrozenEstimator):
+            self.estimator_ = self.estimator
+            if self._is_local():
+                self.represent_ = FittedRepresentation.fit(self.representation, self.estimator_, None)
+            return np.arange(n)
+        proper_share("calibration_share", self.calibration_share)
+        if n < 2:  # noqa: PLR2004
+            msg = f"n_samples = {n}: at least 2 rows are needed, one to train and one to calibrate."
+            raise TooFewRows(msg, rows=n, needed=2)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        kept = min(n - 1, max(1, round(self.calibration_share * n)))
+        # Cut without a look at the labels: that is what makes calibration rows exchangeable with test rows.
+        train, calibration = split_rows(n, [n - kept, kept], seed)
+        rows = _safe_indexing(X, train)
+        self.estimator_ = self._train(rows, y[train], _cut_parameters(given, n, train))
+        if self._is_local():
+            self.represent_ = FittedRepresentation.fit(self.representation, self.estimator_, rows)
+        return calibration
+
+    def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
+        """Return the model, trained."""
+        return train_model(clone(self._model()), rows, y, given)
+
+    def _is_local(self) -> bool:
+        if self.method is not None and not isinstance(self.method, Method):
+            msg = f"method must be Exact(), Split(), SplitReference() or the like; got {self.method!r}."
+            raise Incompatible(msg)
+        return self.method is None or self.method.local
+
+    def _keep(self, outputs: ModelOutputs, targets: NDArray[Any]) -> None:
+        """Keep the calibration rows, and calibrate where there are enough; where not, warn: regions will be refused."""
+        self.calibration_outputs_, self.calibration_targets_ = outputs, targets
+        self.predictor_: Any = None
+        try:
+            self.predictor_ = self._calibrate_at(self.coverage)
+        except TooFewRows as error:
+            warnings.warn(f"regions at coverage {self.coverage} cannot be given: {error}", stacklevel=3)
+
+    def _calibrate_at(self, coverage: Coverage) -> Any:
+        return calibrate(  # type: ignore[call-overload, misc]
+            self.calibration_outputs_,
+            self.calibration_targets_,
+            coverage,
+            score=self.score_function,
+            localizer=self.localizer,
+            method=self.method,
+        )
+
+    def _predictor(self, coverage: Coverage | None) -> Any:
+        """Return the predictor at a coverage, or say why there is none."""
+        wanted = self.coverage if coverage is None else coverage
+        return self._calibrate_at(wanted) if self.predictor_ is None else self.predictor_.at(wanted)
+
+    def _predict_each(self, outputs: ModelOutputs, coverage: Any) -> Any:
+        """Return the regions at one coverage, or a list of them at several."""
+        if isinstance(coverage, Sequence | np.ndarray) and not isinstance(coverage, str):
+            return [self._predictor(one).predict(outputs) for one in np.asarray(coverage).tolist()]
+        return self._predictor(coverage).predict(outputs)
+
+    def _represent(self, X: Any) -> Any:
+        """Return the representations of rows, (n, d); None where nobody compares rows."""
+        return self.represent_(X) if self._is_local() else None
+
+
+def train_model(model: Any, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
+    """Train a model; `sample_weight` goes to the last step of a pipeline."""
+    if isinstance(model, Pipeline) and "sample_weight" in given:
+        last = model.steps[-1][0]
+        given = {(f"{last}__{name}" if name == "sample_weight" else name): value for name, value in given.items()}
+    try:
+        return model.fit(rows, y, **given)
+    except ValueError as error:
+        if len(np.unique(y)) > 1:
+            raise
+        msg = (
+            f"the rows that {type(model).__name__} was trained on are all of one class, {y[0]!r}, and it cannot learn "
+            f"from those ({error}). Give more rows of the other classes, or a smaller calibration_share."
+        )
+        raise InvalidValue(msg) from error
+
+
+def _cut_parameters(given: dict[str, Any], n: int, train: Ints) -> dict[str, Any]:
+    """Return parameters of `fit` for the training rows: what has a value for each row is cut as the rows are."""
+    return {
+        name: _safe_indexing(np.asarray(value), train)
+        if not isinstance(value, str | Number) and np.ndim(value) > 0 and len(value) == n
+        else value
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _is_list_of_texts(X: Any) -> bool:
+    """Return whether rows are texts (or mappings), one each, which only their estimator can read."""
+    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1) or hasattr(X, "to_list"):
+        return len(X) > 0 and isinstance(next(iter(X)), str | bytes | dict)
+    return False

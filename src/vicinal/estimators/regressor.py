@@ -1,0 +1,146 @@
+"""A regressor that answers with prediction intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin, clone
+from sklearn.linear_model import Ridge
+from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal.calibration.levels import Coverage
+from vicinal.errors import Incompatible
+from vicinal.estimators.neighborhood import Neighborhood, train_model
+from vicinal.outputs import ModelOutputs, RegressionOutputs
+from vicinal.regions import PredictionIntervals
+
+
+class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
+    """A regressor whose `predict_interval` returns intervals with the coverage asked for.
+
+    Parameters
+    ----------
+    estimator : regressor, or a pair of them, optional
+        Default: ridge regression. A pair, `(lower, upper)`, is two models of quantiles, whose band is calibrated (CQR);
+        so is one model whose `predict` returns two columns.
+    coverage, score_function, localizer, method, representation, calibration_share, random_state
+        As in `NeighborhoodClassifier`.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The trained model.
+    predictor_ : IntervalPredictor or None
+        The calibrated predictor, with its guarantee and explanations; None where rows were too few.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(500, 1))
+    >>> y = 3 * X[:, 0] + rng.normal(0, 0.1 + np.abs(X[:, 0]))
+    >>> model = vc.NeighborhoodRegressor(coverage=0.9, random_state=0).fit(X, y)
+    >>> lengths = model.predict_interval([[0.0], [1.0]]).lengths
+    >>> bool(lengths[0] < lengths[1])
+    True
+    """
+
+    def _model(self) -> Any:
+        if isinstance(self.estimator, tuple | list):
+            if len(self.estimator) != 2:  # noqa: PLR2004
+                msg = f"estimator may be a pair, of a lower and an upper quantile; got {len(self.estimator)} models."
+                raise Incompatible(msg)
+            return self.estimator[0]
+        return Ridge() if self.estimator is None else self.estimator
+
+    def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
+        if isinstance(self.estimator, tuple | list):
+            return QuantilePair(*(train_model(clone(one), rows, y, given) for one in self.estimator))
+        return super()._train(rows, y, given)
+
+    def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> Self:
+        """Train on one part of the rows and calibrate on the other.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or list of texts
+            Rows, as the estimator takes them.
+        y : array-like of shape (n,)
+            Targets.
+        **fit_params
+            Passed to the estimator's `fit`. What has one value for each row is cut as the rows are; `sample_weight`
+            goes to the last step of a pipeline.
+
+        Returns
+        -------
+        NeighborhoodRegressor
+            The estimator itself.
+        """
+        targets = column_or_1d(y, warn=True).astype(np.float64)
+        assert_all_finite(targets, input_name="y")
+        rows = self._check(X, reset=True)
+        kept = self._fit_part(rows, targets, fit_params)
+        self._keep(self._outputs(_safe_indexing(rows, kept)), targets[kept])
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return one answer for each row: the estimator's own, for quantiles the middle of the two.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or list of texts
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predictions.
+        """
+        found = super().predict(X)
+        return np.asarray(found.mean(axis=1)) if found.ndim > 1 else found
+
+    @overload
+    def predict_interval(self, X: Any, coverage: Coverage | None = ...) -> PredictionIntervals: ...
+    @overload
+    def predict_interval(self, X: Any, coverage: Sequence[Coverage]) -> list[PredictionIntervals]: ...
+    def predict_interval(
+        self, X: Any, coverage: Coverage | Sequence[Coverage] | None = None
+    ) -> PredictionIntervals | list[PredictionIntervals]:
+        """Return a prediction interval for each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or list of texts
+            Rows, as the estimator takes them.
+        coverage : float or list of float, optional
+            Another coverage than that of the estimator, or several.
+
+        Returns
+        -------
+        PredictionIntervals, or a list of them
+            The intervals; for several coverages a list, in their order.
+        """
+        check_is_fitted(self)
+        return self._predict_each(self._outputs(self._check(X)), coverage)  # type: ignore[no-any-return]
+
+    def _outputs(self, X: Any) -> RegressionOutputs:
+        found = np.asarray(self.estimator_.predict(X), np.float64)
+        if found.ndim > 1 and found.shape[1] == 2:  # noqa: PLR2004
+            return ModelOutputs.from_quantiles(found[:, 0], found[:, 1], self._represent(X))
+        return ModelOutputs.from_predictions(found, self._represent(X))
+
+
+class QuantilePair:
+    """Two trained models, of a lower and an upper quantile, as one whose `predict` has two columns."""
+
+    def __init__(self, lower: Any, upper: Any) -> None:
+        self.lower, self.upper = lower, upper
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return both quantiles, (n, 2)."""
+        return np.stack([self.lower.predict(X), self.upper.predict(X)], axis=1)
