@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 THREADS = "2"
@@ -22,6 +23,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 import numpy as np  # noqa: E402  after the number of threads is set
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
+from pyarrow import csv  # noqa: E402
 from sections import median_seconds, write_section  # noqa: E402
 
 import vicinal as vc  # noqa: E402
@@ -52,10 +54,40 @@ def write_rows(path: Path) -> None:
     pq.write_table(pa.table({**columns, "labels": labels}), path)
 
 
-def read_rows(path: Path) -> None:
+def read_rows(path: Path, columns: Sequence[str] = ("logits", "representations")) -> None:
     """Read every row as prediction does, and do nothing with it."""
-    for _ in open_table([str(path)]).chunks(["logits", "representations"], 24_576):
+    for _ in open_table([str(path)]).chunks(list(columns), 24_576):
         pass
+
+
+def reading_csv(folder: Path) -> list[str]:
+    """Read a CSV file of as many rows and classes, against pyarrow, which holds all of it."""
+    path = folder / "rows.csv"
+    logits = np.random.default_rng(5).standard_normal((ROWS // 10, CLASSES)).round(4)
+    table = pa.table({f"logit_{number}": logits[:, number] for number in range(CLASSES)})
+    with path.open("wb") as file:
+        for part in range(10):
+            csv.write_csv(table, file, csv.WriteOptions(include_header=part == 0))
+    size, lines = path.stat().st_size / 1e6, []
+    for name, job in (("our reader", "csv"), ("`pyarrow.csv.read_csv`", "pyarrow")):
+        command = [sys.executable, __file__, "--job", job, str(folder)]
+        found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        lines.append((name, found["seconds"], found["memory"]))
+    return [
+        f"| read {ROWS:,} x {CLASSES} numbers from CSV ({size:.0f} MB), {name} | {seconds:.1f} | "
+        f"{seconds / lines[-1][1]:.2f} | {ROWS / seconds:,.0f} | {memory / 1e6:.0f} MB |"
+        for name, seconds, memory in lines
+    ]
+
+
+def csv_job(job: str, folder: str) -> None:
+    """Read the CSV file in this process; print its seconds and peak memory."""
+    path = Path(folder) / "rows.csv"
+    started = time.perf_counter()
+    read_rows(path, ["logits"]) if job == "csv" else csv.read_csv(path)
+    seconds = time.perf_counter() - started
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"seconds": seconds, "memory": memory}))
 
 
 def predicting(folder: Path) -> list[str]:
@@ -119,7 +151,7 @@ def storing(folder: Path) -> list[str]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         lines = predicting(Path(folder))
-        stored = storing(Path(folder))
+        stored, texts = storing(Path(folder)), reading_csv(Path(folder))
     write_section(
         "Files",
         THREADS,
@@ -135,6 +167,10 @@ def main() -> None:
             "| what | seconds | ratio | against, in the same run |",
             "|---|---|---|---|",
             *stored,
+            "",
+            "| CSV | seconds | ratio to pyarrow | rows a second | peak memory |",
+            "|---|---|---|---|---|",
+            *texts,
         ],
     )
 
@@ -143,4 +179,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job", nargs=2, default=None)
     job = parser.parse_args().job
-    main() if job is None else predict_job(job[1])
+    if job is None:
+        main()
+    elif job[0] == "predict":
+        predict_job(job[1])
+    else:
+        csv_job(*job)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import vicinal as vc
-from vicinal._util.repeats import find_repeats, row_marks
+from vicinal._util.hashing import row_marks
+from vicinal._util.repeats import find_repeats
 from vicinal.errors import Incompatible
 
 

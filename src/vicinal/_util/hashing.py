@@ -15,6 +15,9 @@ from vicinal._util.work import over_chunks, rows_within
 from vicinal.kernels import rows as kernels
 from vicinal.outputs import ModelOutputs
 
+ABSENT = -1.0
+"""Stands for the representations of rows that came without."""
+
 
 def hash_values(values: Reals, seed: int) -> Floats:
     """Return U for each row of floats, hashed from its float32 bits, (n,)."""
@@ -29,11 +32,31 @@ def hash_values(values: Reals, seed: int) -> Floats:
     return out
 
 
-def hash_table(rows: Readable) -> Floats:
-    """Return U for each row, as `hash_values`, of rows that are read piece by piece, (n,)."""
-    step = rows_within(0.25, 4 * 8 * rows.shape[1], 4096)
-    pieces = [hash_values(rows[start : start + step], 0) for start in range(0, len(rows), step)]
-    return np.concatenate(pieces) if pieces else np.empty(0)
+def hash_table(*tables: Readable) -> Floats:
+    """Return U for each row of tables side by side, hashed from float32 bits; they are read piece by piece, (n,)."""
+    n, width = len(tables[0]), sum(table.shape[1] for table in tables)
+    keys, out = np.empty(width + 1, np.uint64), np.empty(n)
+    kernels.hash_keys(np.uint64(0), keys)
+    step = rows_within(0.25, 4 * 8 * width, 4096)
+    for start in range(0, n, step):
+        with np.errstate(over="ignore", under="ignore"):  # any bits will do
+            pieces = [table[start : start + step].astype(np.float32) for table in tables]
+        words = np.ascontiguousarray(np.hstack(pieces)).view(np.uint32)
+        kernels.hash_rows(words, keys, 0, len(words), out[start : start + step])
+    return out
+
+
+def row_marks(outputs: ModelOutputs, targets: Ints | Floats) -> Floats:
+    """Return two numbers to recognize each row by, (n, 2): one of outputs and target, one of representations."""
+    columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
+    apart = ("row_ids", "uniforms", "representations")
+    found = [column for name, column in sorted(columns.items()) if isinstance(column, np.ndarray) and name not in apart]
+    tables: list[NDArray[Any]] = [column.reshape(len(targets), -1) for column in (*found, targets)]
+    marks = np.full((len(targets), 2), ABSENT)
+    marks[:, 0] = hash_table(*tables)
+    if outputs.representations is not None:
+        marks[:, 1] = hash_table(outputs.representations)
+    return marks
 
 
 def hash_words(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]], seed: int) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Self, TypeVar
 
@@ -55,6 +56,11 @@ class Bar:
             self._bar.total = total
             self._bar.set_description(what)
 
+    def draw(self) -> None:
+        """Draw the bar again, with the time that has passed."""
+        if self._bar is not None:
+            self._bar.refresh()
+
     def close(self) -> None:
         """Take the bar away, or leave it as it is."""
         if self._bar is not None:
@@ -91,29 +97,40 @@ class CompilationBar:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._bar: Bar | None = None
-        self._timer: threading.Timer | None = None
+        self._open = 0  # kernels that are being compiled: one may need another
+        self._done = 0
+        self._last = 0.0  # when the last was done
+        self._watched = False
 
     def begin(self) -> None:
         """Say that a kernel is being compiled."""
         with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            if self._bar is None:
-                form = "{desc}: {n_fmt} done [{elapsed}]"
-                self._bar = Bar("compiling, once", shown=None, leave=False, delay=QUIET, bar_format=form)
+            self._open += 1
+            if not self._watched:
+                self._watched = True
+                threading.Thread(target=self._watch, name="vicinal-compiling", daemon=True).start()
 
     def end(self) -> None:
         """Say that a kernel was compiled; another may follow."""
         with self._lock:
-            if self._bar is not None:
-                self._bar.advance()
-            self._timer = threading.Timer(QUIET, self._leave)
-            self._timer.daemon = True
-            self._timer.start()
+            self._open -= 1
+            self._done += 1
+            self._last = time.monotonic()
 
-    def _leave(self) -> None:
-        with self._lock:
-            if self._bar is not None:
-                self._bar.close()
-            self._bar = None
+    def _watch(self) -> None:
+        """Draw the bar again and again, from a thread of its own: a long kernel tells nothing on its way."""
+        began, bar = time.monotonic(), None
+        while True:
+            time.sleep(QUIET / 4)
+            with self._lock:
+                if not self._open and time.monotonic() - self._last > QUIET:
+                    self._watched, self._done = False, 0
+                    break
+                done = self._done
+            if bar is None and time.monotonic() - began > QUIET:
+                bar = Bar("compiling, once", shown=None, leave=False, bar_format="{desc}: {n_fmt} done [{elapsed}]")
+            if bar is not None:
+                bar.reach(done)
+                bar.draw()
+        if bar is not None:
+            bar.close()

@@ -9,37 +9,23 @@ rows were used twice.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.arrays import Bools, Floats, Ints
-from vicinal._util.hashing import hash_table, hash_values, hash_words
+from vicinal._util.hashing import ABSENT
 from vicinal.errors import Incompatible
-from vicinal.outputs import ModelOutputs
 
 CERTAIN, SUSPICIOUS = 1e-6, 1e-3
 """Probabilities below which repeated rows are refused, and warned of."""
 
+FEW = 5
+"""Rows from which a group that lies in the other is the same rows, where no rows coincide within a group."""
+
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """An odd number with which two numbers are made one."""
-
-ABSENT = -1.0
-"""Stands for the representations of rows that came without."""
-
-
-def row_marks(outputs: ModelOutputs, targets: Ints | Floats) -> Floats:
-    """Return two numbers to recognize each row by, (n, 2): one of outputs and target, one of representations."""
-    columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
-    apart = ("row_ids", "uniforms", "representations")
-    found = [column for name, column in sorted(columns.items()) if isinstance(column, np.ndarray) and name not in apart]
-    each = [hash_values(column.reshape(len(outputs), -1), 0) for column in (*found, targets.astype(np.float64))]
-    marks = np.full((len(outputs), 2), ABSENT)
-    marks[:, 0] = hash_words(np.stack(each, axis=1).view(np.uint32), 0)
-    if outputs.representations is not None:
-        marks[:, 1] = hash_table(outputs.representations)
-    return marks
 
 
 @dataclass(frozen=True)
@@ -49,11 +35,18 @@ class Repeats:
     count: int
     rows: int
     chance: float  # an upper bound, about
+    distinct: bool = False  # whether whole rows coincide across the groups only, never within one
+    whole: bool = False  # whether one of the groups lies in the other
 
     @property
     def certain(self) -> bool:
         """Whether chance cannot explain them."""
-        return self.chance < CERTAIN
+        return self.chance < CERTAIN or (self.distinct and self.whole and self.count >= FEW)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether chance hardly explains them."""
+        return self.chance < SUSPICIOUS or self.distinct
 
     def __str__(self) -> str:
         return f"{self.count} of {self.rows} are the same"
@@ -65,7 +58,7 @@ def find_repeats(known: Floats, given: Floats) -> Repeats:
     Examples
     --------
     >>> find_repeats(np.arange(100.0), np.arange(50.0, 250.0))
-    Repeats(count=50, rows=200, chance=...)
+    Repeats(count=50, rows=200, chance=..., distinct=False, whole=False)
     >>> dice = np.random.default_rng(0).integers(1000, size=800).astype(float)
     >>> find_repeats(dice[:500], dice[500:]).chance
     1.0
@@ -77,7 +70,10 @@ def find_repeats(known: Floats, given: Floats) -> Repeats:
     both, counts = np.unique(np.concatenate([ours, theirs]), return_counts=True)
     shared = counts > 1
     across = int(np.isin(both[shared], theirs[again]).sum())
-    return Repeats(int(again.sum()), len(theirs), _chance(across, counts[shared], len(ours), len(theirs)))
+    # Whole rows, none of which coincides within a group.
+    distinct = known.ndim > 1 and counts.max() == 2 and across == shared.sum()  # noqa: PLR2004
+    chance = _chance(across, counts[shared], len(ours), len(theirs))
+    return Repeats(int(again.sum()), len(theirs), chance, bool(distinct), across == min(len(ours), len(theirs)))
 
 
 def find_known(known: Floats, given: Floats) -> Bools:
@@ -94,8 +90,8 @@ def check_repeats(known: Floats, given: Floats, message: str) -> None:
     found = find_repeats(known, given)
     if found.certain:
         raise Incompatible(message.format(repeats=found))
-    if found.chance < SUSPICIOUS:
-        said = f"It may be chance, with a probability of {found.chance:.0e}, and is not refused."
+    if found.suspicious:
+        said = f"It may be chance, with a probability of {found.chance:.1g} at most, and is not refused."
         warnings.warn(f"{message.format(repeats=found)} {said}", stacklevel=2)
 
 

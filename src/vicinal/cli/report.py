@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.extras import needs
+from vicinal._util.hashing import row_marks
 from vicinal._util.progress import Bar
-from vicinal._util.repeats import row_marks
 from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, open_rows
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.printing import echo_json, on_terminal

@@ -7,6 +7,7 @@ of `SplitReference`), and its pairs are then replaced by those of all rows.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -17,8 +18,8 @@ import numpy as np
 
 from vicinal._util.arrays import Floats, Ints, positive, whole_number
 from vicinal._util.extras import needs
-from vicinal._util.hashing import id_words
-from vicinal._util.repeats import check_repeats, row_marks
+from vicinal._util.hashing import id_words, row_marks
+from vicinal._util.repeats import check_repeats
 from vicinal._version import __version__
 from vicinal.calibration import Calibration, Method, Split, SplitReference
 from vicinal.calibration.levels import Coverage, exact_coverage, order, sort_pairs
@@ -214,6 +215,7 @@ def _put_pairs(
 ) -> SetPredictor | IntervalPredictor:
     """Return the predictor with the pairs of all rows, or the levels where there are too many of them."""
     if n > MOST_PAIRS:
+        _warn_of_reference(few.method, pairs)
         return replace(few, coverage=wanted[0], calibration=_with_levels(few.calibration, pairs, n, wanted), seen=None)
     batches = list(pairs.iter_batches(batch_format="numpy", batch_size=None))
     whole = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
@@ -263,6 +265,19 @@ def _check_reference(method: Method, seen: Floats) -> None:
         outputs, targets = apart
         marks = row_marks(outputs, check_targets(outputs, targets))
         check_repeats(seen, marks, "reference rows must be other rows than the calibration rows; {repeats}.")
+
+
+def _warn_of_reference(method: Method, pairs: Any) -> None:
+    """Warn of reference rows that are among the calibration rows, where these are too many to be held in one place."""
+    apart = method.rows_apart() if isinstance(method, SplitReference) else None
+    if apart is None:
+        return
+    outputs, targets = apart
+    marks = np.unique(row_marks(outputs, check_targets(outputs, targets))[:, 0])
+    again = pairs.map_batches(lambda batch: {"again": np.isin(batch["mark"], marks)}, batch_format="numpy").sum("again")
+    if again:
+        msg = f"{again} calibration rows have outputs and targets of reference rows; these must be other rows."
+        warnings.warn(msg, stacklevel=2)
 
 
 def _parts_of(predictor: SetPredictor | IntervalPredictor) -> ChosenParts:

@@ -79,12 +79,12 @@ def read_tuning(said: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]])
             sentence=said["sentence"],
             notes=tuple(said["notes"]),
             objective=parts[_index(said["objective"], parts)],
-            coverage=said["coverage"],
+            coverage=float(said["coverage"]) if type(said["coverage"]) is int else said["coverage"],
             rows=said["rows"],
             folds=said["folds"],
             seen=None if said["seen"] is None else StoredArrays(arrays).marks(said["seen"]),
         )
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         msg = f"the report of tuning cannot be as it is written: {error}."
         raise CorruptArtifact(msg) from error
     hints = {"sentence": str, "notes": tuple[str, ...], "objective": Objective, "coverage": float}

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints
-from vicinal._util.hashing import fingerprint
-from vicinal._util.repeats import row_marks
+from vicinal._util.hashing import fingerprint, row_marks
 from vicinal._util.splitting import split_rows
 from vicinal._util.work import within
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints
-from vicinal._util.hashing import fingerprint
-from vicinal._util.repeats import check_repeats, row_marks
+from vicinal._util.hashing import fingerprint, row_marks
+from vicinal._util.repeats import check_repeats
 from vicinal._util.work import within
 from vicinal.calibration import ScoredRows, Task
 from vicinal.calibration.ages import find_kept_places, require_numbers, rows_to_drop
@@ -86,6 +86,7 @@ def _roll(
     progress: str | None,
 ) -> SetPredictor | IntervalPredictor:
     known = predictor.calibration
+    require_numbers(known.row_numbers)  # of rows whose order nobody knows, none is the oldest
     values = predictor.check_targets(outputs, targets)
     count = rows_to_drop(drop, known.n_ranked, len(outputs))
     late = max(0, count - known.n_ranked)  # more go than there were: the oldest of the new ones go too

@@ -29,13 +29,14 @@ with needs("pydantic", "serve"):
 JSON = "application/json"
 NPZ = "application/x-npz"
 ARROW = "application/vnd.apache.arrow.stream"
+LINES = ".jsonl"
 TABLES = {
     NPZ: ".npz",
     ARROW: ".arrow",
     "application/vnd.apache.arrow.file": ".arrow",
     "application/vnd.apache.parquet": ".parquet",
     "text/csv": ".csv",
-    "application/x-ndjson": ".jsonl",
+    "application/x-ndjson": LINES,
 }
 """Kinds of bodies that are files, and how such a file's name ends."""
 
@@ -59,9 +60,7 @@ class Asked:
 
 def parsed_json(body: bytes, most_rows: int) -> dict[str, Any]:
     """Return the object that a body is; refuse one with more lists than its rows can have."""
-    lists, most = body.count(b"[") + body.count(b"{"), LISTS_PER_ROW * most_rows + FEW_LISTS
-    if lists > most:
-        raise Refused(413, f"the body has {lists} lists; {most_rows} rows have at most {most}. Send them in parts.")
+    _check_lists(body, most_rows)
     try:
         found = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -69,6 +68,12 @@ def parsed_json(body: bytes, most_rows: int) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Refused(422, f"the body must be a JSON object; got {_kind(found)}.")
     return found
+
+
+def _check_lists(body: bytes, most_rows: int) -> None:
+    lists, most = body.count(b"[") + body.count(b"{"), LISTS_PER_ROW * most_rows + FEW_LISTS
+    if lists > most:
+        raise Refused(413, f"the body has {lists} lists; {most_rows} rows have at most {most}. Send them in parts.")
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,11 @@ def parse_request(body: bytes, content_type: str, query: Mapping[str, str], limi
 def is_json(content_type: str) -> bool:
     """Return whether a body is JSON, by its header."""
     return _media_type(content_type) == JSON
+
+
+def is_quick(content_type: str) -> bool:
+    """Return whether a short body is read in a short time; other files may take long however short they are."""
+    return _media_type(content_type) in (JSON, NPZ)
 
 
 def _media_type(content_type: str) -> str:
@@ -234,6 +244,8 @@ def _kind(value: object) -> str:
 def _from_table(body: bytes, suffix: str, limits: Limits) -> tuple[ModelOutputs, NDArray[Any] | None]:
     if not body:
         raise Refused(422, "the body is empty; send rows.")
+    if suffix == LINES:
+        _check_lists(body, limits.most_rows)
     with TemporaryDirectory(prefix="vicinal-") as folder:
         path = Path(folder) / f"body{suffix}"
         path.write_bytes(body)
@@ -244,12 +256,20 @@ def _from_table(body: bytes, suffix: str, limits: Limits) -> tuple[ModelOutputs,
             raise InvalidFile(msg) from error
 
 
+def _check_count(rows: int, limits: Limits) -> None:
+    if rows > limits.most_rows:
+        msg = f"a request may have {limits.most_rows} rows; this one has {rows} or more. Send them in parts."
+        raise Refused(413, msg)
+
+
 def _rows(table: Table, limits: Limits) -> tuple[ModelOutputs, NDArray[Any] | None]:
     """Return outputs and, where they come along, targets; refuse, by what headers say, what would be too much."""
     rows = recognize_columns(table, truth=any(name in table.columns for name in TARGETS))
-    if (table.n_rows or 0) > limits.most_rows:
-        msg = f"a request may have {limits.most_rows} rows; this one has {table.n_rows}. Send them in parts."
-        raise Refused(413, msg)
+    if table.n_rows is None:  # nobody knows before the last: one row too many is read
+        found = next(rows.each(lambda chunk: (chunk.outputs, chunk.targets), limits.most_rows + 1))
+        _check_count(len(found[0]), limits)
+        return found
+    _check_count(table.n_rows, limits)
     truth = () if rows.truth is None else (rows.truth,)
     unpacked = table.unpacked_bytes(list({*rows.columns.values(), *truth}))
     if unpacked > limits.most_bytes:

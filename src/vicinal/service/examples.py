@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._util.repeats import find_known, row_marks
+from vicinal._util.hashing import row_marks
+from vicinal._util.repeats import find_known
 from vicinal.datasets import load_cifar100_resnet18
 from vicinal.errors import Incompatible, VicinalError
 from vicinal.evaluation.drift import DriftMonitor

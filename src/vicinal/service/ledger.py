@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.arrays import Bools, Floats
-from vicinal._util.repeats import row_marks
+from vicinal._util.hashing import row_marks
 from vicinal.evaluation.drift import Drift, DriftMonitor
 from vicinal.outputs import ModelOutputs, as_regression
 from vicinal.predictor.predictors import SetPredictor

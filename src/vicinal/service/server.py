@@ -17,8 +17,11 @@ from vicinal.service.service import Service
 with needs("uvicorn", "serve"):
     import uvicorn
 
-KEPT_ALIVE = 75
-"""Seconds that a connection may wait for the next request; longer than proxies keep theirs."""
+KEPT_ALIVE = 20
+"""Seconds that a connection may wait for the next request."""
+
+MANY_FILES = 65_536
+"""Files that the process asks to have open where the system sets no limit."""
 
 BACKLOG = 2_048
 OWN_FILES = 100
@@ -42,12 +45,12 @@ def most_connections() -> int | None:
         import resource
     except ImportError:  # not a Unix: there is no such limit
         return None
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY in (hard, soft):
-        return None
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MANY_FILES if hard == resource.RLIM_INFINITY else hard
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OWN_FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else max(1, soft - OWN_FILES)
 
 
 def serve(service: Service, announce: Callable[[str], None] | None = None) -> None:

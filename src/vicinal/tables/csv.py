@@ -127,7 +127,8 @@ class CsvTable(ArrowFile):
     def _list(self, text: str, name: str, row: int, widths: dict[str, int]) -> NDArray[np.float64]:
         """Return the numbers of a cell such as [0.1, 2.3]."""
         try:
-            found = np.array(json.loads(text), dtype=np.float64)
+            values = json.loads(text)
+            found = np.array(values, dtype=np.float64) if {int, float}.issuperset(map(type, values)) else np.empty(0)
         except (ValueError, TypeError, OverflowError, RecursionError):
             found = np.empty(0)
         if found.ndim != 1 or len(found) != widths.setdefault(name, len(found)) or not len(found):

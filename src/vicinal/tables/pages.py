@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO, Any
 
-MOST = 1 << 20
-"""Bytes of a page's header."""
+FEW, MOST = 1 << 10, 1 << 20
+"""Bytes of a page's header that are read at first, and at most."""
 
 UNPACKED, PACKED = 2, 3
 """Fields of the header: bytes of the page, without and with compression."""
@@ -22,15 +22,26 @@ def page_sizes(file: IO[bytes], column: Any) -> Iterator[tuple[int, int]]:
         start = min(start, column.dictionary_page_offset)
     place, stop = start, start + column.total_compressed_size
     while place < stop:
-        file.seek(place)
-        header = Header(file.read(min(MOST, stop - place)) if place >= 0 else b"")
-        fields = header.read_struct()
+        header, fields = _read_header(file, place, stop)
         unpacked, packed = fields.get(UNPACKED, -1), fields.get(PACKED, -1)
         if unpacked < 0 or packed < 0:
             msg = "a page has no size"
             raise ValueError(msg)
         yield unpacked, packed
         place += header.place + packed
+
+
+def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[int, int]]:
+    """Read a page's header; most are short."""
+    for length in (FEW, MOST):
+        file.seek(max(place, 0))
+        header = Header(file.read(min(length, stop - place)) if place >= 0 else b"")
+        try:
+            return header, header.read_struct()
+        except IndexError:
+            if length == MOST:
+                raise
+    raise AssertionError
 
 
 class Header:

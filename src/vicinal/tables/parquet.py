@@ -67,7 +67,7 @@ class ParquetTable(ArrowFile):
             position += self.group_rows[groups.pop(0)]
         if not groups:
             return
-        with _open(self.path) as opened:
+        with _open(self.path, _find_texts(self.schema)) as opened:
             for group in groups:
                 _check_sizes(opened, group, parts, self.path)
             for batch in opened.iter_batches(min(rows, MOST_ROWS), row_groups=groups, columns=parts):
@@ -101,15 +101,22 @@ def _leaves(opened: Any) -> list[str]:
     return [opened.schema.column(number).path.split(".")[0] for number in range(len(opened.schema))]
 
 
+def _find_texts(schema: Any) -> list[str]:
+    """Return the columns of text: they are read as a dictionary, whose texts are checked before they are repeated."""
+    from pyarrow import types
+
+    return [one.name for one in schema if types.is_string(one.type) or types.is_large_string(one.type)]
+
+
 @contextmanager
-def _open(path: Path) -> Iterator[Any]:
+def _open(path: Path, texts: Sequence[str] = ()) -> Iterator[Any]:
     """Open the file; whatever is wrong with it becomes one line."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
     try:
         with reading(show_path(path)), pa.OSFile(str(path)) as source:
-            yield ParquetFile(source, buffer_size=BUFFER, pre_buffer=False)
+            yield ParquetFile(source, buffer_size=BUFFER, pre_buffer=False, read_dictionary=list(texts))
     except InvalidFile:
         raise
     except (pa.ArrowException, *DAMAGE) as error:

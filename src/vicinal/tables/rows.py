@@ -28,6 +28,9 @@ COMPANIONS = {"predictions": ("representations", "scales", "row_ids"), "quantile
 CLASSIFIED = ("representations", "row_ids", "uniforms")
 """Columns that may come with it."""
 
+STEMS = ("logit", "probability", "representation")
+"""What the columns of one array may also be called, with a number."""
+
 TARGETS = ("labels", "targets")
 """Columns with the truth."""
 
@@ -207,9 +210,9 @@ def _lacking(table: Table, expected: str, kinds: Sequence[str], wanted: Sequence
     if len(kinds) > 1:
         return InvalidFile(lacks + f"it has {' and '.join(kinds)}. Leave out all but one.")
     lacks += f"it has {join_names(table.columns)}. "
-    parts = [name for name in wanted if any(column.startswith(f"{name}_") for column in table.columns)]
-    if parts:
-        return InvalidFile(lacks + f"Number the columns of one array: {parts[0]}_0, {parts[0]}_1, ...")
+    stems = [stem for stem in (*wanted, *STEMS) if any(column.startswith(f"{stem}_") for column in table.columns)]
+    if stems:
+        return InvalidFile(lacks + f"Number the columns of an array from 0, each once: {stems[0]}_0, {stems[0]}_1, ...")
     free = [column for column in table.columns if column not in KNOWN]
     near = next(
         ((name, close[0]) for name in wanted if (close := get_close_matches(name, free, 1))), (wanted[0], "COLUMN")

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, seed_number, whole_number
+from vicinal._util.hashing import row_marks
 from vicinal._util.progress import Bar
-from vicinal._util.repeats import row_marks
 from vicinal.calibration.levels import Coverage, exact_coverage, rows_needed
 from vicinal.calibration.rows import check_targets
 from vicinal.errors import Incompatible, Option, TooFewRows

@@ -564,3 +564,47 @@ def test_a_reader_that_goes_is_no_error(folder):
         process.stdout.close()
         assert "Traceback" not in process.stderr.read()
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv", ".npz", ".jsonl"])
+@pytest.mark.parametrize("given", ["csv", "jsonl", "parquet"])
+def test_columns_are_carried_through(folder, tmp_path, given, suffix, monkeypatch):
+    """Also where a column begins with whole numbers and goes on, chunks later, with others."""
+    monkeypatch.setattr("vicinal.tables.batch.job.chunk_rows", lambda *_: 37)
+    columns = rows(100, 4)
+    kept = {"hospital": [f"h{row % 3}" for row in range(100)], "dose": [*range(99), 99.5]}
+    wide = {f"{name}_{at}": columns[name][:, at] for name in ("logits", "representations") for at in range(4)}
+    wide["logits_4"] = columns["logits"][:, 4]
+    path = tmp_path / f"rows.{given}"
+    table = pa.table({**wide, **kept})
+    if given == "csv":
+        text = [",".join(table.column_names)]
+        dose = [*map(str, range(99)), "99.5"]
+        numbers = np.column_stack([np.asarray(one) for one in wide.values()])
+        text += [
+            ",".join([*map(repr, map(float, row)), kept["hospital"][at], dose[at]]) for at, row in enumerate(numbers)
+        ]
+        path.write_text("\n".join(text) + "\n")
+    elif given == "jsonl":
+        lists = {name: columns[name].tolist() for name in ("logits", "representations")}
+        every = {**lists, **kept}
+        lines = [{name: column[row] for name, column in every.items()} for row in range(100)]
+        path.write_text("\n".join(map(json.dumps, lines)))
+    else:
+        pq.write_table(table, path)
+    out = tmp_path / f"sets{suffix}"
+    fine("predict", folder / "model.vicinal", path, "--keep", "hospital,dose", "--out", out)
+    if suffix == ".npz":
+        with np.load(out) as found:
+            names, doses = found["hospital"].tolist(), found["dose"].tolist()
+    elif suffix == ".jsonl":
+        found = [json.loads(line) for line in out.read_text().splitlines()]
+        names, doses = [one["hospital"] for one in found], [one["dose"] for one in found]
+    else:
+        from pyarrow import csv, feather
+
+        table = {".parquet": pq.read_table, ".arrow": feather.read_table, ".csv": csv.read_csv}[suffix](out)
+        names, doses = table["hospital"].to_pylist(), table["dose"].to_pylist()
+    assert names == kept["hospital"]
+    assert doses == kept["dose"]
+    assert "has no column 'town' to keep" in refused("predict", folder / "model.vicinal", path, "--keep", "town")

@@ -18,6 +18,7 @@ import pytest
 
 from vicinal.errors import InvalidFile
 from vicinal.tables import open_table
+from vicinal.tables.rows import recognize_columns
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -667,3 +668,46 @@ def test_a_long_text_in_a_dictionary_is_not_repeated(tmp_path):
     with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
     refused(lambda: open_table([str(tmp_path / "x.arrow")]).whole(["row_ids"]), "at most 1000 characters")
+
+
+def test_a_long_text_in_parquet_is_not_repeated(tmp_path):
+    """A text that the file holds once is refused before it is there ten thousand times."""
+    table = pa.table({"logits": [[1.0, 2.0]] * 10_000, "row_ids": ["x" * 100_000] * 10_000})
+    pq.write_table(table, tmp_path / "x.parquet", compression="zstd")
+    assert (tmp_path / "x.parquet").stat().st_size < 10_000
+    code = (
+        "import resource, sys\n"
+        "from vicinal.tables.opening import open_table\n"
+        "from vicinal.errors import InvalidFile\n"
+        "table = open_table([sys.argv[1]])\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n"
+        "    list(table.chunks(['logits', 'row_ids'], 10_000))\n"
+        "except InvalidFile as error:\n"
+        "    print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "x.parquet")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "at most 1000 characters" in found[0]
+    assert int(found[1]) < 200_000  # kilobytes; all of it would be three gigabytes
+
+
+def test_repeated_texts_in_parquet_are_read(tmp_path):
+    names = np.array(["ant", "bee", "cat"])[np.arange(5000) % 3]
+    pq.write_table(pa.table({"row_ids": names, "labels": names}), tmp_path / "x.parquet", row_group_size=700)
+    found = list(open_table([str(tmp_path / "x.parquet")]).chunks(["row_ids", "labels"], 999))
+    assert np.array_equal(np.concatenate([one["row_ids"] for one in found]), names)
+
+
+@pytest.mark.parametrize("cell", ['["1.5", "2"]', "[true, 1]", "[null]", "{}", "3"])
+def test_lists_in_csv_hold_numbers(tmp_path, cell):
+    quoted = '"' + cell.replace('"', '""') + '"'
+    (tmp_path / "x.csv").write_text(f'logits,labels\n"[1.0, 2.0]",0\n{quoted},1\n')
+    refused(lambda: read_all(tmp_path / "x.csv", ("logits", "labels")), "row 1", "a list of 2 numbers")
+
+
+def test_numbered_columns_with_a_gap_are_named(tmp_path):
+    (tmp_path / "x.csv").write_text("logit_0,logit_2\n1,2\n")
+    with pytest.raises(InvalidFile, match="of an array from 0, each once: logit_0, logit_1"):
+        recognize_columns(open_table([str(tmp_path / "x.csv")]))

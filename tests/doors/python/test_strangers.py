@@ -241,7 +241,7 @@ WRONG = {
     "a seed too large": (lambda *_: vc.APS(seed=2**64), InvalidArgument, "seed"),
     "endless neighbors": (
         lambda _, o: vc.calibrate(o, [0] * 60, 0.8, localizer=vc.Uniform(10**400)),
-        TooFewRows,
+        InvalidArgument,
         "n_neighbors",
     ),
     "names that are numbers": (

@@ -172,3 +172,10 @@ def test_the_wheel_installs_in_an_empty_environment_and_predicts(tmp_path):
     )
     assert missing.returncode != 0
     assert "pip install 'vicinal[cli]'" in missing.stderr
+
+
+def test_one_call_passes_through_few_functions():
+    """The limits of benchmarks/shape.py: calls, files and depth of one `calibrate` and one `predict`."""
+    command = [sys.executable, ROOT / "benchmarks" / "shape.py", "--check"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr

@@ -630,3 +630,25 @@ def test_the_command_refuses_in_one_line(models, tmp_path):
         for words, arguments in wrong.items():
             assert words in refused("serve", *arguments)
     assert "it is a folder" in refused("serve", path, "--journal", tmp_path, code=4)
+
+
+def test_the_limit_of_rows_holds_for_every_format(models):
+    path, outputs, _ = models["sets"]
+    ask, some = Local(service_of(path, max_rows=5)), outputs[:6]
+    lists = as_json(some)
+    names = [f"{name}_{at}" for name, column in lists.items() for at in range(len(column[0]))]
+    table = [",".join(names), *(",".join(map(repr, [*a, *b])) for a, b in zip(*lists.values(), strict=True))]
+    lines = [json.dumps(dict(zip(lists, row, strict=True))) for row in zip(*lists.values(), strict=True)]
+    for rows, status in ((5, 200), (6, 413)):
+        bodies = {
+            "application/json": json.dumps({name: column[:rows] for name, column in lists.items()}).encode(),
+            "application/x-npz": as_npz(some[:rows]),
+            "text/csv": "\n".join(table[: rows + 1]).encode(),
+            "application/x-ndjson": "\n".join(lines[:rows]).encode(),
+        }
+        for kind, body in bodies.items():
+            reply = ask("POST", "/predict", content=body, headers={"content-type": kind})
+            assert reply.status_code == status, (kind, reply.text)
+            assert status == 200 or "Send them in parts" in reply.json()["detail"]
+    empty = b'{"logits": [' + b"[]," * 5000 + b"[]]}\n"
+    assert ask("POST", "/predict", content=empty, headers={"content-type": "application/x-ndjson"}).status_code == 413

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Bools, Floats, positive, seed_number, whole_number
-from vicinal._util.repeats import check_repeats, row_marks
+from vicinal._util.hashing import row_marks
+from vicinal._util.repeats import check_repeats
 from vicinal.calibration.levels import exact_coverage
 from vicinal.errors import Incompatible, InvalidArgument, ShapeMismatch
 from vicinal.evaluation.drift.martingale import Martingale

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from vicinal._util.arrays import Floats, Reals
-from vicinal._util.repeats import check_repeats, row_marks
+from vicinal._util.hashing import row_marks
+from vicinal._util.repeats import check_repeats
 from vicinal.errors import Incompatible
 from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.outputs import ModelOutputs

@@ -9,6 +9,7 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -160,13 +161,27 @@ def _write_arrow(
     """Write tables one after another with a writer of pyarrow; the first says the schema."""
     import pyarrow as pa
 
-    writer = None
+    writer, kinds = None, _kept_kinds(answers)
     for some in answers:
-        table = pa.table(columns(some)).replace_schema_metadata({b"vicinal": json.dumps(about).encode()})
+        kept = {name: column.astype(kinds[name], copy=False) for name, column in some.kept.items()}
+        table = pa.table(columns(replace(some, kept=kept) if kept else some)).replace_schema_metadata(
+            {b"vicinal": json.dumps(about).encode()}
+        )
         writer = start(table.schema) if writer is None else writer
         writer.write_table(table)
     if writer is not None:
         writer.close()
+
+
+def _kept_kinds(answers: Iterable[Answers]) -> dict[str, np.dtype[Any]]:
+    """Return a type that holds all of each kept column: one may begin with whole numbers and go on with others."""
+    kinds: dict[str, np.dtype[Any]] = {}
+    for some in answers:
+        if not some.kept:
+            break
+        for name, column in some.kept.items():
+            kinds[name] = np.result_type(kinds.get(name, column.dtype), column.dtype)
+    return kinds
 
 
 def _npz_columns(answers: Answers) -> dict[str, NDArray[Any]]:
