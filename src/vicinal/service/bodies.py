@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkstemp
 from typing import Any
 
 import numpy as np
@@ -246,14 +246,16 @@ def _from_table(body: bytes, suffix: str, limits: Limits) -> tuple[ModelOutputs,
         raise Refused(422, "the body is empty; send rows.")
     if suffix == LINES:
         _check_lists(body, limits.most_rows)
-    with TemporaryDirectory(prefix="vicinal-") as folder:
-        path = Path(folder) / f"body{suffix}"
-        path.write_bytes(body)
-        try:
-            return _rows(open_table([str(path)]), limits)
-        except VicinalError as error:
-            msg = str(error).replace(str(path), "the body")
-            raise InvalidFile(msg) from error
+    handle, path = mkstemp(suffix, "vicinal-")
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123  a handle, not a path
+            file.write(body)
+        return _rows(open_table([path]), limits)
+    except VicinalError as error:
+        msg = str(error).replace(path, "the body")
+        raise InvalidFile(msg) from error
+    finally:
+        Path(path).unlink(missing_ok=True)
 
 
 def _check_count(rows: int, limits: Limits) -> None:

@@ -106,9 +106,9 @@ class StoredArray:
         raise InvalidFile(f"{self.what} {msg}")
 
     @contextmanager
-    def open(self, row: int) -> Iterator[IO[bytes]]:
-        """Open the array at one of its rows."""
-        with _open(self.path, self.member) as stream:
+    def open(self, row: int, archive: zipfile.ZipFile | None = None) -> Iterator[IO[bytes]]:
+        """Open the array at one of its rows, in its archive where that is open already."""
+        with _open(self.path, self.member, archive) as stream:
             if _parse_header(stream.read(self.offset), self.path, self.member) != self:
                 msg = f"{self.what} has changed while it was read; wait until it is written."
                 raise InvalidFile(msg)
@@ -186,16 +186,15 @@ class ArrayTable(Table):
         """Open a .npz file as np.savez and np.savez_compressed write it."""
         path = Path(file)
         check_file(path)
-        with _open_archive(path) as archive:
-            members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         arrays: dict[str, StoredArray] = {}
-        for info in members:
-            name = info.filename.removesuffix(".npy")
-            if name in arrays:
-                msg = f"{show_path(path)} holds {name!r} twice. Write it again."
-                raise InvalidFile(msg)
-            _check_kept(info, _call(path, info))
-            arrays[name] = _look_at(path, info)
+        with _open_archive(path) as archive:
+            for info in [one for one in archive.infolist() if one.filename.endswith(".npy")]:
+                name = info.filename.removesuffix(".npy")
+                if name in arrays:
+                    msg = f"{show_path(path)} holds {name!r} twice. Write it again."
+                    raise InvalidFile(msg)
+                _check_kept(info, _call(path, info))
+                arrays[name] = _look_at(path, info, archive)
         if not arrays:
             msg = f"{show_path(path)} holds no arrays; write it with np.savez(path, logits=..., labels=...)."
             raise InvalidFile(msg)
@@ -247,8 +246,13 @@ class ArrayTable(Table):
             return
         with ExitStack() as stack:
             whole = {name: self.arrays[name].read() for name in columns if self.arrays[name].by_columns}
+            wanted = [self.arrays[name] for name in columns if name not in whole]
+            packed = {array.path for array in wanted if array.member is not None}
+            archives = {path: stack.enter_context(_open_archive(path)) for path in packed}
             streams = {
-                name: stack.enter_context(self.arrays[name].open(start)) for name in columns if name not in whole
+                name: stack.enter_context(self.arrays[name].open(start, archives.get(self.arrays[name].path)))
+                for name in columns
+                if name not in whole
             }
             for first in range(start, n_rows, rows):
                 count = min(rows, n_rows - first)
@@ -292,9 +296,9 @@ def _call(path: Path, member: zipfile.ZipInfo | None) -> str:
     return show_path(path) + name
 
 
-def _look_at(path: Path, member: zipfile.ZipInfo | None) -> StoredArray:
+def _look_at(path: Path, member: zipfile.ZipInfo | None, archive: zipfile.ZipFile | None = None) -> StoredArray:
     """Read the header of an array; refuse one that asks for another number of bytes than there are."""
-    with _open(path, member) as stream:
+    with _open(path, member, archive) as stream:
         # No more is read than a header may have: numpy itself would read up to 4 GiB, and then look.
         array = _parse_header(stream.read(MAX_HEADER), path, member)
         size = path.stat().st_size if member is None else member.file_size
@@ -330,14 +334,17 @@ def _parse_header(data: bytes, path: Path, member: zipfile.ZipInfo | None) -> St
 
 
 @contextmanager
-def _open(path: Path, member: zipfile.ZipInfo | None) -> Iterator[IO[bytes]]:
-    """Open a file, or a member of an archive."""
+def _open(path: Path, member: zipfile.ZipInfo | None, archive: zipfile.ZipFile | None = None) -> Iterator[IO[bytes]]:
+    """Open a file, or a member of an archive, which may be open already."""
     if member is None:
         with reading(show_path(path)), path.open("rb") as stream:
             yield stream
-        return
-    with _open_archive(path) as archive, archive.open(member) as stream:
-        yield stream
+    elif archive is not None:
+        with archive.open(member) as stream:
+            yield stream
+    else:
+        with _open_archive(path) as opened, opened.open(member) as stream:
+            yield stream
 
 
 class _Bounded(io.BufferedReader):
