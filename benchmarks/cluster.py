@@ -105,8 +105,7 @@ def prediction(folder: Path, n: int, rounds: int) -> tuple[list[str], float, flo
             times.setdefault(f"whole {workers}", []).append(whole)
             times.setdefault(f"job {workers}", []).append(job)
         times["small"].append(on_ray(folder, small, 1, partition)[1])
-    same = pq.read_table(folder / "out").num_rows == small.table.n_rows
-    assert same
+    assert pq.read_table(folder / "out").num_rows == small.table.n_rows  # the last job
     found = {name: statistics.median(seconds) for name, seconds in times.items()}
     lines = ["", f"| {n:,} rows, {CLASSES} classes, {WIDTH} dimensions | seconds | rows a second | to one process |"]
     lines += [

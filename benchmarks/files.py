@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 THREADS = "2"
@@ -54,9 +53,9 @@ def write_rows(path: Path) -> None:
     pq.write_table(pa.table({**columns, "labels": labels}), path)
 
 
-def read_rows(path: Path, columns: Sequence[str] = ("logits", "representations")) -> None:
+def read_rows(path: Path) -> None:
     """Read every row as prediction does, and do nothing with it."""
-    for _ in open_table([str(path)]).chunks(list(columns), 24_576):
+    for _ in open_table([str(path)]).chunks(["logits", "representations"], 24_576):
         pass
 
 
@@ -80,13 +79,19 @@ def reading_csv(folder: Path) -> list[str]:
     ]
 
 
+READERS = {
+    "csv": "from vicinal.tables.opening import open_table as table\n"
+    "read = lambda: [None for _ in table([path]).chunks(['logits'], 24_576)]",
+    "pyarrow": "from pyarrow import csv\nread = lambda: csv.read_csv(path)",
+}
+
+
 def csv_job(job: str, folder: str) -> None:
-    """Read the CSV file in this process; print its seconds and peak memory."""
-    path = Path(folder) / "rows.csv"
-    started = time.perf_counter()
-    read_rows(path, ["logits"]) if job == "csv" else csv.read_csv(path)
-    seconds = time.perf_counter() - started
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Read the CSV file in a child, since a process inherits the peak of its parent; print seconds and peak memory."""
+    timing = "import sys, time\npath, start = sys.argv[1], time.time()\nread()\nprint(time.time() - start)"
+    command = [sys.executable, "-c", f"{READERS[job]}\n{timing}", str(Path(folder) / "rows.csv")]
+    seconds = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     print(json.dumps({"seconds": seconds, "memory": memory}))
 
 

@@ -10,9 +10,16 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicinal._util.arrays import Bools, Floats, Ints, as_array, as_labels, as_targets, check_rows
-from vicinal.errors import InvalidValue
+from vicinal._util.arrays import Bools, Floats, Ints, as_array, as_labels, as_targets, check_rows, is_number
+from vicinal._util.extras import needs
+from vicinal._util.notebook import html_table
+from vicinal.errors import InvalidArgument, InvalidValue
 from vicinal.outputs import as_class_names
+
+SHOWN = 10
+"""Rows that a notebook shows, and labels of a row."""
+
+EMPTY = "no label of theirs scores below the threshold. Wrap the score in NeverEmpty(...) and calibrate again for none."
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +108,80 @@ class PredictionSets:
     def __repr__(self) -> str:
         n, classes = self.members.shape
         mean = f", mean size {self.sizes.mean():.3g}" if n else ""
-        return f"PredictionSets({n} rows of {classes} classes{mean})"
+        empty = int(np.sum(self.sizes == 0))
+        return f"PredictionSets({n} rows of {classes} classes{mean}{f', {empty} empty' if empty else ''})"
+
+    def to_pandas(self) -> Any:
+        """Return the sets as a pandas data frame, one row each: set, size, threshold, confidence."""
+        return pandas_frame(self._columns())
+
+    def to_polars(self) -> Any:
+        """Return the sets as a polars data frame, one row each: set, size, threshold, confidence."""
+        return polars_frame(self._columns())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return {
+            "set": self.labels(),
+            "size": self.sizes.tolist(),
+            "threshold": self.thresholds.tolist(),
+            "confidence": self.confidences.tolist(),
+        }
+
+    def _repr_html_(self) -> str:
+        some = self[:SHOWN]
+        texts = [", ".join([*map(str, labels[:SHOWN]), *(["..."] if len(labels) > SHOWN else [])]) for labels in some]
+        sure = [f"{value:.3f}" for value in some.confidences]
+        rows = list(zip(range(len(some)), texts, some.sizes, sure, strict=True))
+        empty = int(np.sum(self.sizes == 0))
+        note = f"<p>{empty} sets are empty: {EMPTY}</p>" if empty else ""
+        return html_table(("row", "set", "size", "confidence"), rows, repr(self)) + _more(len(self)) + note
+
+
+@dataclass(frozen=True)
+class TargetRange:
+    """What a target can be: from `low` to `high`, both included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> TargetRange.of((0, None)).clip(np.array([-2.0, -5.0]), np.array([3.0, -1.0]))
+    (array([0., 0.]), array([3., 0.]))
+    """
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, given: TargetRange | Sequence[float | None] | None) -> TargetRange | None:
+        """Return the range of a pair (low, high), where None stands for no bound; None where there is none at all."""
+        if given is None or isinstance(given, TargetRange):
+            return given
+        expected = "a pair (low, high) with low < high, such as (0, None)"
+        pair = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
+        if len(pair) != 2 or not all(one is None or is_number(one) for one in pair):  # noqa: PLR2004
+            raise InvalidArgument("target_range", given, expected)
+        low = -np.inf if pair[0] is None else float(pair[0])
+        high = np.inf if pair[1] is None else float(pair[1])
+        if not low < high:
+            raise InvalidArgument("target_range", given, expected)
+        return cls(low, high)
+
+    def clip(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Return what of each interval is possible; where nothing is, the nearest possible value as a single point."""
+        empty = lower > upper  # stays so
+        low, high = np.clip(lower, self.low, self.high), np.clip(upper, self.low, self.high)
+        return np.where(empty, lower, low), np.where(empty, upper, high)
+
+    def check(self, targets: Floats) -> None:
+        """Refuse targets that are not possible."""
+        outside = (targets < self.low) | (targets > self.high)
+        if outside.any():
+            row = int(np.argmax(outside))
+            msg = f"targets must lie in target_range, {self}; row {{row}} has {targets[row]:g}."
+            raise InvalidValue(msg, row=row)
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +231,42 @@ class PredictionIntervals:
     def __repr__(self) -> str:
         mean = f", mean length {self.lengths.mean():.4g}" if len(self) else ""
         return f"PredictionIntervals({len(self)} rows{mean})"
+
+    def to_pandas(self) -> Any:
+        """Return the intervals as a pandas data frame, one row each: lower, upper, length, threshold."""
+        return pandas_frame(self._columns())
+
+    def to_polars(self) -> Any:
+        """Return the intervals as a polars data frame, one row each: lower, upper, length, threshold."""
+        return polars_frame(self._columns())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        columns = {"lower": self.lower, "upper": self.upper, "length": self.lengths, "threshold": self.thresholds}
+        return {name: column.tolist() for name, column in columns.items()}
+
+    def _repr_html_(self) -> str:
+        some = self[:SHOWN]
+        each = zip(some.lower, some.upper, some.lengths, strict=True)
+        rows = [(row, *(f"{value:.4g}" for value in values)) for row, values in enumerate(each)]
+        return html_table(("row", "lower", "upper", "length"), rows, repr(self)) + _more(len(self))
+
+
+def pandas_frame(columns: dict[str, list[Any]]) -> Any:
+    """Return a pandas data frame."""
+    with needs("pandas", "pandas"):
+        import pandas as pd
+    return pd.DataFrame(columns)
+
+
+def polars_frame(columns: dict[str, list[Any]]) -> Any:
+    """Return a polars data frame."""
+    with needs("polars", "polars"):
+        import polars as pl
+    return pl.DataFrame(columns)
+
+
+def _more(n_rows: int) -> str:
+    return f"<p>... and {n_rows - SHOWN} more rows</p>" if n_rows > SHOWN else ""
 
 
 def _row(number: int, n_rows: int) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vicinal._util.notebook import html_text
 from vicinal.calibration import Neighbors
 
 
@@ -17,6 +18,9 @@ class Explanation:
     threshold: float
     global_threshold: float
     coverage: float
+
+    def _repr_html_(self) -> str:
+        return html_text("Explanation", str(self))
 
     @property
     def effective_size(self) -> float:

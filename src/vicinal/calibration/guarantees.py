@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vicinal._util.arrays import Floats, Ints
+from vicinal._util.notebook import html_text
 from vicinal.calibration.levels import Coverage, exact_coverage
 from vicinal.calibration.levels import order as order_statistic
 
@@ -32,6 +33,9 @@ class Guarantee:
 
     def __str__(self) -> str:
         return self.words
+
+    def _repr_html_(self) -> str:
+        return html_text("Guarantee", str(self))
 
 
 class Promise(ABC):

@@ -11,7 +11,18 @@ from vicinal._util.extras import needs
 from vicinal._util.repeats import check_repeats
 from vicinal.calibration import Method
 from vicinal.calibration.rows import check_targets
-from vicinal.cli.inputs import AsJson, Memory, Names, Renamed, Sources, check_out, note_probabilities, open_rows
+from vicinal.cli.inputs import (
+    AsJson,
+    Memory,
+    Names,
+    PossibleTargets,
+    Renamed,
+    Sources,
+    check_out,
+    note_probabilities,
+    open_rows,
+    parse_range,
+)
 from vicinal.cli.parts import parse_part
 from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.errors import Incompatible, InvalidArgument, MissingFile
@@ -52,6 +63,7 @@ def calibrate(
     search: Annotated[
         str, typer.Option(help='Neighbor search: ExactSearch, or with faiss such as "FaissSearch(IVF(), 0.95)".')
     ] = "ExactSearch",
+    target_range: PossibleTargets = None,
     memory: Memory = None,
     precision: Annotated[
         int | None, typer.Option(help="Store representations in 16 or 32 bits.", show_default=False)
@@ -75,6 +87,8 @@ def calibrate(
     check_out(out, *rows, tuned, model_file, class_names)
     report = None if tuned is None else open_tuning(tuned)
     settings = _settings(report, _name(score, localizer), chosen, precision)
+    if target_range is not None:
+        settings = {**settings, "target_range": parse_range(target_range)}
     if not chosen.local and not isinstance(near, ExactNeighborSearch):
         msg = f"--method {method} has no neighborhood: leave out --search."
         raise Incompatible(msg)

@@ -21,18 +21,24 @@ def evaluate(
     model: Model,
     rows: Sources,
     coverage: OtherCoverage = None,
-    slab: Annotated[bool, typer.Option("--slab", help="Seek the worst slab of representations too.")] = False,  # noqa: FBT002
+    by: Annotated[
+        str | None,
+        typer.Option(help="Show coverage by these columns too, such as hospital,sex.", metavar="COLUMNS"),
+    ] = None,
     rename: Renamed = None,
     *,
+    slab: Annotated[
+        bool, typer.Option("--slab", help="Measure the worst slab of representations and the excess risk (ERT) too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict rows with known targets and measure coverage, size, and how evenly coverage is spread.
 
-    Example: vicinal evaluate model.vicinal test.npz --json
+    Example: vicinal evaluate model.vicinal test.csv --by hospital
     """
     predictor = load(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
-    given = open_rows(rows, rename, None, truth=True)
+    given = open_rows(rows, rename, None, truth=True, keep=by)
     with Bar("evaluate", given.table.n_rows, shown=None, leave=False) as bar:
         found = evaluate_file(chosen, given, slab=slab, advance=bar.reach)
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated
 from vicinal._util.extras import needs
 from vicinal._util.files import same_file, writable
 from vicinal._util.text import strict_json
-from vicinal.errors import CannotWrite, InvalidFile, MissingFile
+from vicinal.errors import CannotWrite, InvalidArgument, InvalidFile, MissingFile
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import Rows, recognize_columns
@@ -42,6 +42,30 @@ Memory = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+PossibleTargets = Annotated[
+    str | None,
+    typer.Option(
+        "--target-range",
+        metavar="LOW,HIGH",
+        help='What the target of a regression can be, such as "0," for counts: intervals are cut to it.',
+        show_default=False,
+    ),
+]
+
+
+def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
+    """Return the pair that --target-range says; an end that is left out is None."""
+    if text is None:
+        return None
+    low, comma, high = text.partition(",")
+    try:
+        if comma:
+            return float(low) if low.strip() else None, float(high) if high.strip() else None
+    except ValueError:
+        pass
+    raise InvalidArgument("--target-range", text, 'two numbers, of which one may be left out, such as "0," or "0,9"')
 
 
 def open_rows(

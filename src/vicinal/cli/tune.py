@@ -9,7 +9,17 @@ from typing import Annotated, Any
 from vicinal._util.extras import needs
 from vicinal._util.hashing import fingerprint
 from vicinal.calibration.rows import check_targets
-from vicinal.cli.inputs import AsJson, Names, Renamed, Sources, check_out, note_probabilities, open_rows
+from vicinal.cli.inputs import (
+    AsJson,
+    Names,
+    PossibleTargets,
+    Renamed,
+    Sources,
+    check_out,
+    note_probabilities,
+    open_rows,
+    parse_range,
+)
 from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.errors import Incompatible
 from vicinal.persistence.artifact import format_size
@@ -47,6 +57,7 @@ def tune(
     folds: Annotated[int, typer.Option(help="Parts that judge each other.")] = 5,
     seed: Annotated[int, typer.Option(help="How the parts are cut.")] = 0,
     most_rows: Annotated[int, typer.Option(help="Rows that judge at most; parts are fitted on all.")] = 6000,
+    target_range: PossibleTargets = None,
     rename: Renamed = None,
     class_names: Names = None,
     *,
@@ -69,6 +80,7 @@ def tune(
         strategy=None if trials is None else Bayesian(trials, seed=seed),
         folds=folds,
         seed=seed,
+        target_range=parse_range(target_range),
         most_rows=most_rows,
         progress=on_terminal(),
     )

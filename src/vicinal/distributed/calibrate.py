@@ -41,6 +41,7 @@ from vicinal.predictor.calibrate import ChosenParts, check_parts_apart, score_wi
 from vicinal.predictor.calibrate import calibrate as calibrate_here
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.probability_models import ProbabilityModel
+from vicinal.regions import TargetRange
 from vicinal.representations import RepresentationMap
 from vicinal.scores import Score
 from vicinal.tables.rows import recognize_columns
@@ -75,7 +76,7 @@ class RankingBatches:
             outputs = predictor.check_classes(outputs)
         parts = _parts_of(predictor)
         check_parts_apart(outputs, parts)
-        values = check_targets(outputs, targets)  # type: ignore[arg-type]
+        values = predictor.check_targets(outputs, targets)  # type: ignore[arg-type]
         scored = score_with(parts, outputs, values)
         known = predictor.calibration
         if isinstance(known, PlugInCalibration):
@@ -95,6 +96,7 @@ def calibrate(
     localizer: Localizer | None = None,
     probability_model: ProbabilityModel | None = None,
     representation_map: RepresentationMap | None = None,
+    target_range: TargetRange | tuple[float | None, float | None] | None = None,
     method: Method | None = None,
     search: NeighborSearch | None = None,
     coverages: Sequence[Coverage] = (),
@@ -118,7 +120,7 @@ def calibrate(
         those of a file of rows, with the truth in labels or targets.
     coverage : float
         The coverage asked for.
-    score, localizer, probability_model, representation_map, search
+    score, localizer, probability_model, representation_map, target_range, search
         As in `vicinal.calibrate`.
     method : Split or SplitReference
         How to calibrate.
@@ -156,6 +158,7 @@ def calibrate(
         "localizer": localizer,
         "probability_model": probability_model,
         "representation_map": representation_map,
+        "target_range": target_range,
     }
     try:
         few = _calibrate_few(dataset, names, class_names, method=chosen, search=search, **parts)

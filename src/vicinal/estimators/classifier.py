@@ -76,6 +76,9 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
     def _model(self) -> Any:
         return LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
 
+    def _calibrate_at(self, coverage: Coverage) -> Any:
+        return self._calibrate(coverage)
+
     def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> Self:
         """Train on one part of the rows and calibrate on the other.
 

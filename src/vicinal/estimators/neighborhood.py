@@ -133,7 +133,11 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         except TooFewRows as error:
             warnings.warn(f"regions at coverage {self.coverage} cannot be given: {error}", stacklevel=3)
 
+    @abstractmethod
     def _calibrate_at(self, coverage: Coverage) -> Any:
+        """Return the predictor of a coverage."""
+
+    def _calibrate(self, coverage: Coverage, **more: Any) -> Any:
         return calibrate(  # type: ignore[call-overload, misc]
             self.calibration_outputs_,
             self.calibration_targets_,
@@ -141,6 +145,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
             score=self.score_function,
             localizer=self.localizer,
             method=self.method,
+            **more,
         )
 
     def _predictor(self, coverage: Coverage | None) -> Any:

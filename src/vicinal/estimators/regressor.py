@@ -12,11 +12,15 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal.calibration import Method
 from vicinal.calibration.levels import Coverage
 from vicinal.errors import Incompatible
 from vicinal.estimators.neighborhood import Neighborhood, train_model
+from vicinal.estimators.representation import Representation
+from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ModelOutputs, RegressionOutputs
 from vicinal.regions import PredictionIntervals
+from vicinal.scores import Score
 
 
 class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
@@ -27,6 +31,8 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
     estimator : regressor, or a pair of them, optional
         Default: ridge regression. A pair, `(lower, upper)`, is two models of quantiles, whose band is calibrated (CQR);
         so is one model whose `predict` returns two columns.
+    target_range : pair of float or None, optional
+        What a target can be, such as `(0, None)` for counts: intervals are cut to it.
     coverage, score_function, localizer, method, representation, calibration_share, random_state
         As in `NeighborhoodClassifier`.
 
@@ -49,6 +55,34 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
     >>> bool(lengths[0] < lengths[1])
     True
     """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        coverage: Coverage = 0.9,
+        score_function: Score | None = None,
+        localizer: Localizer | None = None,
+        method: Method | None = None,
+        representation: Representation = None,
+        target_range: tuple[float | None, float | None] | None = None,
+        calibration_share: float = 0.3,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            coverage=coverage,
+            score_function=score_function,
+            localizer=localizer,
+            method=method,
+            representation=representation,
+            calibration_share=calibration_share,
+            random_state=random_state,
+        )
+        self.target_range = target_range
+
+    def _calibrate_at(self, coverage: Coverage) -> Any:
+        return self._calibrate(coverage, target_range=self.target_range)
 
     def _model(self) -> Any:
         if isinstance(self.estimator, tuple | list):

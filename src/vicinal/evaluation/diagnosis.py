@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, as_array, as_reals, check_finite, check_rows, seed_number
 from vicinal._util.groups import GROUP_ROWS, quantile_numbers
+from vicinal._util.notebook import html_text
 from vicinal.calibration.levels import rows_needed
 from vicinal.calibration.rows import label_scores, neighborhood_representations
 from vicinal.errors import Incompatible, TooFewRows
@@ -80,6 +81,9 @@ class Diagnosis:
     silhouette_representations: float | None
     theory: tuple[Theory, ...]
     advice: str
+
+    def _repr_html_(self) -> str:
+        return html_text("Diagnosis", str(self))
 
     def _worst_words(self) -> list[str]:
         before, after = self.tenths.worst()

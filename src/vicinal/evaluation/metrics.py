@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,21 +21,15 @@ from vicinal._util.arrays import (
     seed_number,
 )
 from vicinal._util.groups import GROUP_ROWS, quantile_numbers
+from vicinal._util.notebook import html_text
 from vicinal.errors import Incompatible, TooFewRows
+from vicinal.evaluation.conditional import FEWEST, excess_risk
+from vicinal.evaluation.groups import GroupCoverage, named_groups
 from vicinal.kernels.slabs import worst_slab
 from vicinal.regions import PredictionIntervals, PredictionSets
 
 SIZE_GROUPS = ((0, 1), (2, 3), (4, 10), (11, 100), (101, None))
 """Set sizes that are looked at together (Angelopoulos et al. 2021, RAPS)."""
-
-
-@dataclass(frozen=True)
-class GroupCoverage:
-    """Coverage of one group of rows."""
-
-    name: str
-    rows: int
-    coverage: float
 
 
 @dataclass(frozen=True)
@@ -60,6 +55,9 @@ class Evaluation:
     by_confidence: tuple[GroupCoverage, ...]  # from the least to the most confident tenth
     worst_confidence: float | None
     worst_slab: float | None  # lowest coverage of a slab of representations (Romano et al. 2020)
+    excess_risk: tuple[float, float] | None = None  # ERT and its standard error: 0 where coverage is even
+    by_group: tuple[GroupCoverage, ...] = ()  # by the groups that were given
+    unknown: int = 0  # rows whose label is none of the classes: they count as misses
 
     def __str__(self) -> str:
         low, high = self.coverage_interval
@@ -79,17 +77,48 @@ class Evaluation:
             lines.append(f"worst tenth        {self.worst_confidence:.4f} (by the model's confidence)")
         if self.worst_slab is not None:
             lines.append(f"worst slab         {self.worst_slab:.4f} (sought on some rows, measured on others)")
+        if self.excess_risk is not None:
+            value, error = self.excess_risk
+            lines.append(f"excess risk        {value:.4f} (standard error {error:.4f}; 0 where coverage is even)")
+        if self.unknown:
+            lines.append(f"unknown labels     {self.unknown} rows, counted as misses")
+        if self.by_group:
+            lines += ["", f"{'group':<30}{'rows':>8}{'size':>8}  coverage (95 % for all groups together)"]
+            lines += [_line(group) for group in self.by_group]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_text("Evaluation", str(self))
 
 
 def evaluate(
     regions: PredictionSets | PredictionIntervals,
     targets: ArrayLike,
     *,
+    groups: Any = None,
     representations: ArrayLike | None = None,
     seed: int = 0,
 ) -> Evaluation:
-    """Measure prediction sets or intervals against the truth; with `representations`, the worst slab too.
+    """Measure prediction sets or intervals against the truth.
+
+    Parameters
+    ----------
+    regions : PredictionSets or PredictionIntervals
+        What `predict` returned.
+    targets : array-like of shape (n,)
+        The truth.
+    groups : array-like of shape (n,), or mapping or data frame of several, optional
+        Columns by which coverage is shown, such as a hospital: with intervals that hold for all groups together.
+        Numbers with more than twenty distinct values are cut into fifths.
+    representations : array-like of shape (n, d), optional
+        Measures the worst slab, and the excess risk of the target coverage (ERT).
+    seed : int
+        Draws the rows on which the worst slab is sought, and the folds of the excess risk.
+
+    Returns
+    -------
+    Evaluation
+        The measures; `str` prints them.
 
     Examples
     --------
@@ -120,6 +149,7 @@ def evaluate(
         full, empty = float(np.mean(np.isinf(sizes))), float(np.mean(regions.lower > regions.upper))
         by_size = _group(covered, _quantile_groups(sizes, 5, "fifth"))
         by_class, by_confidence = (), ()
+    looked = {} if groups is None else named_groups(groups, len(covered))
     return Evaluation(
         rows=len(covered),
         target=regions.coverage,
@@ -137,7 +167,31 @@ def evaluate(
         by_confidence=by_confidence,
         worst_confidence=_worst(by_confidence),
         worst_slab=None if representations is None else worst_slab_coverage(representations, covered, seed=seed),
+        excess_risk=_excess_risk(representations, covered, target, seed),
+        by_group=tuple(_measure(name, rows, covered, sizes, len(looked)) for name, rows in looked.items()),
+        unknown=int(np.sum(labels < 0)) if isinstance(regions, PredictionSets) else 0,
     )
+
+
+def _excess_risk(
+    representations: ArrayLike | None, covered: Bools, target: float, seed: int
+) -> tuple[float, float] | None:
+    """Return the excess risk where there are features, and rows enough."""
+    if representations is None or len(covered) < FEWEST:
+        return None
+    return excess_risk(representations, covered, target, seed=seed)
+
+
+def _measure(name: str, rows: Bools, covered: Bools, sizes: Ints | Floats, groups: int) -> GroupCoverage:
+    """Measure one of several groups; its interval is wider the more there are (Bonferroni)."""
+    inside = covered[rows]
+    interval = binomial_interval(int(inside.sum()), len(inside), 1 - 0.05 / groups)
+    return GroupCoverage(name, len(inside), float(inside.mean()), float(np.mean(sizes[rows])), interval)
+
+
+def _line(group: GroupCoverage) -> str:
+    low, high = group.interval or (0.0, 1.0)
+    return f"{group.name:<30}{group.rows:>8}{group.mean_size:>8.3g}  {group.coverage:.3f} ({low:.3f} to {high:.3f})"
 
 
 def binomial_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -37,7 +37,8 @@ from vicinal.outputs import RowIds
 from vicinal.persistence.container import StoredColumn, read, write
 from vicinal.persistence.parts import Writer, fits, read_parts
 from vicinal.persistence.row_ids import pack_ids, unpack_ids
-from vicinal.persistence.tuning_reports import read_tuning, write_tuning
+from vicinal.persistence.tuning_reports import read_range, read_tuning, write_range, write_tuning
+from vicinal.regions import TargetRange
 from vicinal.tuning import TuningReport
 
 FORMAT = 1
@@ -59,6 +60,7 @@ class Document:
     guarantee: Guarantee | None = None
     class_names: tuple[str, ...] | None = None
     n_classes: int | None = None
+    target_range: TargetRange | None = None
     remark: str = ""
     arithmetic: str = ""
     data: str = ""
@@ -155,6 +157,7 @@ def write_header(document: Document, writer: Writer) -> dict[str, Any]:
         "guarantee": None if document.guarantee is None else asdict(document.guarantee),
         "class_names": None if document.class_names is None else list(document.class_names),
         "n_classes": document.n_classes,
+        "target_range": write_range(document.target_range),
         "remark": document.remark,
         "arithmetic": document.arithmetic,
         "data": document.data,
@@ -190,6 +193,7 @@ FIELDS: dict[str, Any] = {
     "guarantee": dict[str, Any] | None,
     "class_names": list[str] | None,
     "n_classes": int | None,
+    "target_range": dict[str, Any] | None,
     "remark": str,
     "arithmetic": str,
     "data": str,
@@ -228,6 +232,7 @@ def _document(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Doc
         row_ids=None if header["row_ids"] is None else unpack_ids(_named_arrays(header["row_ids"], arrays)),
         guarantee=None if header["guarantee"] is None else _guarantee(header["guarantee"]),
         class_names=None if header["class_names"] is None else tuple(header["class_names"]),
+        target_range=read_range(header["target_range"]),
         **{name: header[name] for name in ("n_classes", "remark", "arithmetic", "data", "model")},
     )
 

@@ -73,7 +73,12 @@ def save_tuning(report: TuningReport, path: str | Path, *, data: str = "", model
         msg = f"save_tuning needs the report that tune returns; got {type(report).__name__}."
         raise Incompatible(msg)
     document = Document(
-        kind="tuning", parts=report.settings, tuning=report, coverage=str(report.coverage), data=data, model=model
+        kind="tuning",
+        parts=report.winner.settings,
+        tuning=report,
+        coverage=str(report.coverage),
+        data=data,
+        model=model,
     )
     return save_document(path, document)
 
@@ -165,7 +170,7 @@ def _assemble(document: Document, parts: dict[str, Any], calibration: Calibratio
         if not isinstance(score, RegressionScore) or model is not None or document.n_classes is not None:
             msg = "intervals have a regression score, and neither classes nor probabilities."
             raise CorruptArtifact(msg)
-        return IntervalPredictor(**parts, **common)
+        return IntervalPredictor(**parts, **common, target_range=document.target_range)
     names, classes = document.class_names, document.n_classes
     if not isinstance(score, ClassificationScore) or classes is None or not 2 <= classes < MOST_CLASSES:  # noqa: PLR2004
         msg = f"sets have a classification score, and from two to {MOST_CLASSES} classes."

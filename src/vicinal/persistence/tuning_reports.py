@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from vicinal.errors import CorruptArtifact
 from vicinal.neighbors.localizers import Localizer
 from vicinal.persistence.parts import Writer, fits
 from vicinal.probability_models import ProbabilityModel
+from vicinal.regions import TargetRange
 from vicinal.representations import RepresentationMap
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.tuning import Candidate, Objective, TuningReport
@@ -60,7 +62,25 @@ def write_tuning(writer: Writer, report: TuningReport) -> dict[str, Any]:
         "rows": report.rows,
         "folds": report.folds,
         "seen": None if report.seen is None else writer.array(report.seen, "tuning.seen"),
+        "target_range": write_range(report.target_range),
     }
+
+
+def write_range(possible: TargetRange | None) -> dict[str, float | None] | None:
+    """Return the JSON for what a target can be; JSON has no infinities."""
+    if possible is None:
+        return None
+    return {name: value if np.isfinite(value) else None for name, value in asdict(possible).items()}
+
+
+def read_range(said: Any) -> TargetRange | None:
+    """Return what a target can be."""
+    if said is None:
+        return None
+    if not isinstance(said, dict) or set(said) != {"low", "high"}:
+        msg = "its target_range must have a low and a high end."
+        raise CorruptArtifact(msg)
+    return TargetRange.of((said["low"], said["high"]))
 
 
 def read_tuning(said: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]]) -> TuningReport:
@@ -83,6 +103,7 @@ def read_tuning(said: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]])
             rows=said["rows"],
             folds=said["folds"],
             seen=None if said["seen"] is None else StoredArrays(arrays).marks(said["seen"]),
+            target_range=read_range(said["target_range"]),
         )
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         msg = f"the report of tuning cannot be as it is written: {error}."

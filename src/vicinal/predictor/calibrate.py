@@ -36,6 +36,7 @@ from vicinal.outputs import (
 )
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor, check_outputs
 from vicinal.probability_models import ProbabilityModel
+from vicinal.regions import TargetRange
 from vicinal.representations import MapPlan, RepresentationMap
 from vicinal.scores import ClassificationScore, RegressionScore, Score
 from vicinal.tuning import Grid, Space, TuningReport, tune
@@ -60,6 +61,7 @@ class ChosenParts:
     localizer: Localizer | None
     probability_model: ProbabilityModel | None
     representation_map: RepresentationMap | None
+    target_range: TargetRange | None = None
 
 
 @overload
@@ -87,6 +89,7 @@ def calibrate(
     localizer: Localizer | None = ...,
     probability_model: None = ...,
     representation_map: RepresentationMap | None = ...,
+    target_range: TargetRange | tuple[float | None, float | None] | None = ...,
     method: Method | None = ...,
     search: NeighborSearch | None = ...,
     memory: float | str | None = ...,
@@ -101,6 +104,7 @@ def calibrate(
     localizer: Localizer | None = None,
     probability_model: ProbabilityModel | None = None,
     representation_map: RepresentationMap | None = None,
+    target_range: TargetRange | tuple[float | None, float | None] | None = None,
     method: Method | None = None,
     search: NeighborSearch | None = None,
     memory: float | str | None = None,
@@ -112,6 +116,9 @@ def calibrate(
     set aside; whatever of the four parts is None is chosen on it by `tune` (the report is `tuning` of the predictor),
     and the others calibrate. With one, None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what the
     outputs hold), and probabilities and representations as given.
+
+    `target_range` is what the target of a regression can be, such as (0, None) for counts and prices: intervals are cut
+    to it, which costs no coverage, and targets outside are refused.
 
     `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs, which may be memory-mapped,
     and the predictor itself. Without it: `VICINAL_MEMORY`, or about 512 MB.
@@ -137,13 +144,16 @@ def calibrate(
         raise TooFewRows(msg, rows=0, needed=1)
     if outputs.row_ids is not None:
         check_distinct_ids(outputs.row_ids)
-    parts = ChosenParts(score, localizer, probability_model, representation_map)
+    possible = None if target_range is None else TargetRange.of(target_range)
+    parts = ChosenParts(score, localizer, probability_model, representation_map, possible)
     how = Procedure(
         Exact() if method is None else method, EXACT_SEARCH if search is None else search, progress=progress
     )
     check_parts(parts, how)
     fit_score(outputs, score)
     values = check_targets(outputs, targets)
+    if possible is not None:
+        _check_range(outputs, values, possible)
     with within(memory):
         if localizer is None and how.method.local:
             found = _tune_first(outputs, values, coverage, parts, how)
@@ -227,7 +237,24 @@ def choose_parts(
         representation_map=None if parts.representation_map is None else [parts.representation_map],
     )
     judged = max(MOST_JUDGED, _rows_needed_aside(coverage))
-    return tune(outputs, targets, coverage, strategy=Grid(space), search=search, most_rows=judged, progress=progress)
+    return tune(
+        outputs,
+        targets,
+        coverage,
+        strategy=Grid(space),
+        search=search,
+        target_range=parts.target_range,
+        most_rows=judged,
+        progress=progress,
+    )
+
+
+def _check_range(outputs: ModelOutputs, values: Ints | Floats, possible: TargetRange) -> None:
+    """Refuse a range of classes, and targets outside it."""
+    if not isinstance(outputs, RegressionOutputs):
+        msg = "target_range is for a regression; classes have no range."
+        raise Incompatible(msg)
+    possible.check(values.astype(np.float64, copy=False))
 
 
 def _calibrate_rows(
@@ -282,6 +309,7 @@ def assemble(
             method=method,
             calibration=calibration,
             score=parts.score,
+            target_range=parts.target_range,
         )
     assert isinstance(parts.score, ClassificationScore)  # noqa: S101  a score is one or the other
     assert isinstance(outputs, ClassificationOutputs)  # noqa: S101  as its score is

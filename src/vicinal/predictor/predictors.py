@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Bools, Floats, Ints, Reals, as_labels, as_targets, whole_number
 from vicinal._util.lazy_rows import Readable
+from vicinal._util.notebook import html_text
 from vicinal._util.work import rows_within, within
 from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, Task
 from vicinal.calibration.explain import Explanation
@@ -41,7 +42,7 @@ from vicinal.persistence.artifact import ArtifactInfo, Document, save
 from vicinal.persistence.parts import lossless
 from vicinal.probability_models import ProbabilityModel, probability_chunks
 from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
-from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.regions import PredictionIntervals, PredictionSets, TargetRange
 from vicinal.representations import Chained, RepresentationMap, Rounded
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.scores.uniforms import row_uniforms
@@ -168,7 +169,7 @@ class Predictor(ABC):
             seen=self.seen,
             row_ids=self.row_ids,
             model=model,
-            **self._classes(),
+            **self._facts(),
         )
 
     def round(self, bits: int) -> Self:
@@ -194,9 +195,9 @@ class Predictor(ABC):
         task = Task(rows, self.localizer, self.calibration.searched_by(), progress=progress)
         return replace(self, calibration=self.method.calibrate(task))
 
-    def _classes(self) -> dict[str, Any]:
-        """Return what is known of classes."""
-        return {}
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """Return what is known of the targets, to be saved."""
 
     def map_representations(self, outputs: ModelOutputs) -> Readable:
         """Return the mapped representations, checked against those of the calibration rows."""
@@ -217,6 +218,20 @@ class Predictor(ABC):
         parts = [f"coverage={self.coverage!s}", repr(self.localizer), f"method={type(self.method).__name__}"]
         parts += [] if isinstance(self.search, ExactNeighborSearch) else [f"search={self.search!r}"]
         return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "coverage": str(self.coverage),
+            "score": repr(getattr(self, "score", None)),
+            "probabilities": repr(getattr(self, "probability_model", None)),
+            "neighborhood": repr(self.localizer),
+            "representations": repr(self.representation_map),
+            "method": type(self.method).__name__,
+            "ranked rows": str(self.calibration.n_ranked),
+            "guarantee": str(self.guarantee),
+        }
+        lines = [f"{name}  {value}" for name, value in facts.items() if value != "None"]
+        return html_text(type(self).__name__, "\n".join(lines))
 
     @property
     def reads_representations(self) -> bool:
@@ -257,7 +272,7 @@ class SetPredictor(Predictor):
         """Whether the probabilities look at representations."""
         return self.probability_model is not None and self.probability_model.reads_representations
 
-    def _classes(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         """Return number and names of the classes."""
         return {"n_classes": self.n_classes, "class_names": self.class_names}
 
@@ -376,6 +391,7 @@ class IntervalPredictor(Predictor):
     """Prediction intervals around a regression model."""
 
     score: RegressionScore
+    target_range: TargetRange | None = None  # what a target can be
 
     kind: ClassVar[str] = "intervals"
 
@@ -383,6 +399,10 @@ class IntervalPredictor(Predictor):
     def scores_read_representations(self) -> bool:
         """Whether the score looks at representations."""
         return self.score.reads_representations
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what a target can be."""
+        return {"target_range": self.target_range}
 
     def predict(
         self, outputs: RegressionOutputs, *, memory: float | str | None = None, progress: bool = False
@@ -408,11 +428,14 @@ class IntervalPredictor(Predictor):
             thresholds = np.ascontiguousarray(self.thresholds(outputs, wanted, progress=progress).T)
             prepared = self.score.prepare(outputs)
             return [
-                PredictionIntervals(
-                    *self.score.find_interval(prepared, bounds), bounds, float(exact_coverage(coverage))
-                )
-                for coverage, bounds in zip(wanted, thresholds, strict=True)
+                PredictionIntervals(*self._bounds(prepared, column), column, float(exact_coverage(coverage)))
+                for coverage, column in zip(wanted, thresholds, strict=True)
             ]
+
+    def _bounds(self, prepared: RegressionOutputs, thresholds: Floats) -> tuple[Floats, Floats]:
+        """Return the values that score at most a threshold, as far as they are possible."""
+        found = self.score.find_interval(prepared, thresholds)
+        return found if self.target_range is None else self.target_range.clip(*found)
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
         """Return the p-value of each target, (n,); regression has no list of candidates, so `targets` is needed."""
@@ -427,8 +450,11 @@ class IntervalPredictor(Predictor):
         return score_targets(as_regression(outputs), self.check_targets(outputs, targets), self.score)
 
     def check_targets(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
-        """Return the targets of rows as finite numbers, (n,)."""
-        return as_targets(targets, len(outputs))
+        """Return the targets of rows as finite numbers, (n,); refuse what is not possible."""
+        values = as_targets(targets, len(outputs))
+        if self.target_range is not None:
+            self.target_range.check(values)
+        return values
 
 
 def check_outputs(outputs: ModelOutputs) -> None:

@@ -26,6 +26,7 @@ from vicinal.probability_models.model import (
     given_probabilities,
     row_maxima,
 )
+from vicinal.regions import TargetRange
 from vicinal.representations import RepresentationMap
 from vicinal.representations.map import map_representations
 from vicinal.scores import AbsoluteResidual, ClassificationScore, RegressionScore, ScaledResidual, Score
@@ -129,8 +130,16 @@ class LabelScores:
 class ValueScores:
     """Scores of a regression's tuning rows."""
 
-    def __init__(self, outputs: RegressionOutputs, targets: Floats, judged: Ints, space: Space) -> None:
+    def __init__(
+        self,
+        outputs: RegressionOutputs,
+        targets: Floats,
+        judged: Ints,
+        space: Space,
+        target_range: TargetRange | None = None,
+    ) -> None:
         self.bytes_each = 8 * len(judged)
+        self.target_range = target_range
         self.targets = targets[judged]
         self.prepared: list[RegressionOutputs] = []
         self.sources: list[Source] = []
@@ -144,7 +153,7 @@ class ValueScores:
         assert isinstance(score, RegressionScore)  # noqa: S101  by construction
         tenths = quantile_numbers(score.center(outputs), 10)
         found = check_scores(score.score_values(outputs, self.targets), (len(outputs),), score)
-        return ScoredValues(found, tenths, outputs, score)
+        return ScoredValues(found, tenths, outputs, score, self.target_range)
 
 
 def fitted_probabilities(

@@ -21,6 +21,7 @@ from vicinal.kernels.lists import Scored, fold_keys, fold_sizes, fold_thresholds
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import RegressionOutputs
+from vicinal.regions import TargetRange
 from vicinal.scores import RegressionScore
 
 MEASURED = 0.9
@@ -48,6 +49,13 @@ class ScoredValues:
     tenths: Ints  # (n,) which tenth of the rows, by the predicted value
     outputs: RegressionOutputs  # prepared
     score: RegressionScore
+    target_range: TargetRange | None = None
+
+    def lengths(self, thresholds: Floats) -> Floats:
+        """Return how long each row's interval is at a threshold, as far as it is possible, (n,)."""
+        bounds = self.score.find_interval(self.outputs, thresholds)
+        lower, upper = bounds if self.target_range is None else self.target_range.clip(*bounds)
+        return np.maximum(upper - lower, 0.0)
 
 
 ScoredTask: TypeAlias = ScoredLabels | ScoredValues
@@ -215,8 +223,7 @@ class Judge:
         if isinstance(scored, ScoredLabels):
             sizes = np.stack([(scored.labels <= column[:, None]).sum(axis=1) for column in thresholds.T], axis=1)
             return self._result(scored, sizes.astype(np.float64), covered)
-        bounds = (scored.score.find_interval(scored.outputs, column) for column in thresholds.T)
-        return self._result(scored, np.stack([np.maximum(up - low, 0.0) for low, up in bounds], axis=1), covered)
+        return self._result(scored, np.stack([scored.lengths(column) for column in thresholds.T], axis=1), covered)
 
     def _result(self, scored: ScoredTask, sizes: Floats, covered: Bools) -> Judged:
         classes = scored.classes if isinstance(scored, ScoredLabels) else None

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from vicinal._util.arrays import Floats
+from vicinal._util.notebook import html_text
 from vicinal.neighbors.localizers import Exponential, Localizer
 from vicinal.probability_models import NeighborVotes, ProbabilityModel, TemperatureScaling
+from vicinal.regions import TargetRange
 from vicinal.representations import Identity, RepresentationMap
 from vicinal.scores import APS, LAC, RAPS, NeverEmpty, RegressionScore, ScaledResidual, Score
 from vicinal.tuning.objectives import Objective
@@ -70,11 +72,13 @@ class TuningReport:
     rows: int
     folds: int
     seen: Floats | None = None  # by which the tuning rows are recognized again, (n, 2)
+    target_range: TargetRange | None = None  # to which intervals were cut
 
     @property
     def settings(self) -> Settings:
         """The winner's parts: `calibrate(outputs, targets, coverage, **report.settings)`."""
-        return self.winner.settings
+        found = self.winner.settings
+        return found if self.target_range is None else {**found, "target_range": self.target_range}
 
     @property
     def met(self) -> bool:
@@ -107,6 +111,9 @@ class TuningReport:
             *self.notes,
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_text("Tuning report", str(self))
 
     def __repr__(self) -> str:
         return f"TuningReport({len(self.candidates)} candidates, winner: {self.winner.name})"

@@ -16,6 +16,7 @@ from vicinal.errors import Incompatible, Option, TooFewRows
 from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
+from vicinal.regions import TargetRange
 from vicinal.representations import RepresentationMap
 from vicinal.tuning.bench import Bench, LabelScores, Scores, Source, ValueScores, neighborhoods
 from vicinal.tuning.choose import ChoiceSaving, choose_winner, row_savings
@@ -37,6 +38,7 @@ def tune(
     objective: Objective | None = None,
     strategy: Strategy | None = None,
     search: NeighborSearch | None = None,
+    target_range: TargetRange | tuple[float | None, float | None] | None = None,
     folds: int = 5,
     seed: int = 0,
     most_rows: int = 6000,
@@ -48,7 +50,8 @@ def tune(
     `objective`: the smallest mean size. Without a `strategy`: the whole default space; `search` is how neighbors are
     found, such as `vicinal.torch.TorchSearch("cuda")`. Having no neighborhood is always a
     candidate, and wins unless a neighborhood is better by more than one standard error of the difference. Of more than
-    `most_rows`, that many are drawn to judge on; parts are fitted on all. The bar shows on a terminal only.
+    `most_rows`, that many are drawn to judge on; parts are fitted on all. With a `target_range`, as in `calibrate`,
+    intervals are compared as they are cut to it. The bar shows on a terminal only.
 
     Examples
     --------
@@ -68,9 +71,11 @@ def tune(
     rows = _judged_rows(len(outputs), coverage, folds, most_rows, seed)
     aim.check(len(rows), regression=isinstance(outputs, RegressionOutputs))
     judge = Judge(_cut(len(rows), folds, seed), coverage)
-    values = check_targets(outputs, targets)
+    values, possible = check_targets(outputs, targets), TargetRange.of(target_range)
+    if possible is not None:
+        possible.check(values.astype(np.float64))
     with Bar("tune", unit="candidate", shown=None if progress else False) as bar:
-        scores, notes = _scores(outputs, values, rows, walk, coverage, bar.begin)
+        scores, notes = _scores(outputs, values, rows, walk, coverage, possible, bar.begin)
         near = neighborhoods(walk.space, outputs, rows, judge, bar.begin, how)  # type: ignore[arg-type]
         bench = Bench(judge, scores, near)
         bar.begin("tune", len(scores.sources) + walk.count(bench))
@@ -82,7 +87,8 @@ def tune(
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
         notes.append("Less than one label on average: some sets are empty. Name NeverEmpty scores in a Space for none.")
     numbers = float(exact_coverage(coverage)), len(rows), folds
-    return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *numbers, row_marks(outputs, values))
+    rest = *numbers, row_marks(outputs, values), possible
+    return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *rest)
 
 
 def _judge_all(
@@ -130,12 +136,13 @@ def _scores(
     rows: Ints,
     strategy: Strategy,
     coverage: Coverage,
+    target_range: TargetRange | None,
     advance: Callable[[str], None],
 ) -> tuple[Scores, list[str]]:
     """Fit what gives scores, and say what to know about the targets."""
     advance("fitting on the tuning rows")
     if isinstance(outputs, RegressionOutputs):
-        return ValueScores(outputs, values.astype(np.float64, copy=False), rows, strategy.space), []
+        return ValueScores(outputs, values.astype(np.float64, copy=False), rows, strategy.space, target_range), []
     classified, labels = as_classification(outputs), values.astype(np.int64, copy=False)
     absent = classified.n_classes - len(np.unique(labels))
     notes = []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vicinal._util.arrays import Floats, Reals
 from vicinal._util.hashing import row_marks
@@ -30,14 +31,18 @@ def evaluate_file(
 ) -> Evaluation:
     """Predict every row of a file and measure the answers against its targets; with `slab`, the worst slab too.
 
-    Rows that the predictor was calibrated on are refused: their coverage says nothing about others.
+    Coverage is shown by the columns that the rows keep. Rows that the predictor was calibrated on are refused: their
+    coverage says nothing about others.
     """
     truth, tables, marks = [], [], []
+    groups: dict[str, list[NDArray[Any]]] = {name: [] for name in rows.kept}
 
     def work(chunk: RowChunk) -> PredictionSets | PredictionIntervals:
         found = answer_rows(predictor, chunk.outputs, chunk.first).regions
         truth.append(predictor.check_targets(chunk.outputs, chunk.targets))  # type: ignore[arg-type]  # rows with their truth
         marks.append(row_marks(chunk.outputs, truth[-1]))
+        for name, column in chunk.kept.items():
+            groups[name].append(column)
         if slab:
             tables.append(_table(chunk.outputs))
         if advance is not None:
@@ -47,7 +52,9 @@ def evaluate_file(
     regions = list(rows.each(work, chunk_rows(rows)))
     check_unseen(predictor, np.concatenate(marks), rows.table.name)
     representations = np.concatenate(tables) if slab else None
-    return evaluate(concatenate_regions(regions), np.concatenate(truth), representations=representations)
+    by = {name: np.concatenate(columns) for name, columns in groups.items()} or None
+    found = concatenate_regions(regions)
+    return evaluate(found, np.concatenate(truth), groups=by, representations=representations)
 
 
 def check_unseen(predictor: SetPredictor | IntervalPredictor, marks: Floats, name: str) -> None:

@@ -163,7 +163,7 @@ def _write_arrow(
 
     writer, kinds = None, _kept_kinds(answers)
     for some in answers:
-        kept = {name: column.astype(kinds[name], copy=False) for name, column in some.kept.items()}
+        kept = {name: column.astype(kinds.get(name, column.dtype), copy=False) for name, column in some.kept.items()}
         table = pa.table(columns(replace(some, kept=kept) if kept else some)).replace_schema_metadata(
             {b"vicinal": json.dumps(about).encode()}
         )
@@ -176,6 +176,8 @@ def _write_arrow(
 def _kept_kinds(answers: Iterable[Answers]) -> dict[str, np.dtype[Any]]:
     """Return a type that holds all of each kept column: one may begin with whole numbers and go on with others."""
     kinds: dict[str, np.dtype[Any]] = {}
+    if iter(answers) is answers:  # they come once, from a file whose columns have one type each
+        return kinds
     for some in answers:
         if not some.kept:
             break
