@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.extras import needs
-from vicinal._util.hashing import row_marks
 from vicinal._util.progress import Bar
 from vicinal.cli.inputs import AsJson, Renamed, Sources, check_out, open_rows
 from vicinal.cli.predict import Model, OtherCoverage
@@ -18,7 +17,6 @@ from vicinal.errors import InvalidFile
 from vicinal.persistence.load import load
 from vicinal.reporting import PCA, TSNE
 from vicinal.reporting import report as reported
-from vicinal.tables.batch.evaluate import check_unseen
 
 with needs("typer", "cli"):
     import typer
@@ -53,7 +51,6 @@ def report(
     given = open_rows(rows, rename, None, truth=True)
     outputs, targets = given.whole()
     values = predictor.check_targets(outputs, targets)  # type: ignore[arg-type]  # rows with their truth
-    check_unseen(predictor, row_marks(outputs, values), given.table.name)
     with Bar("report", unit="step", shown=None, leave=False):
         page = reported(
             chosen,

@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, as_array, as_reals, check_finite, check_rows, seed_number
 from vicinal._util.groups import GROUP_ROWS, quantile_numbers
+from vicinal._util.hashing import row_marks
 from vicinal._util.notebook import html_text
 from vicinal.calibration.levels import rows_needed
 from vicinal.calibration.rows import label_scores, neighborhood_representations
 from vicinal.errors import Incompatible, TooFewRows
 from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.evaluation.theory import Theory, theories
+from vicinal.evaluation.unseen import check_unseen
 from vicinal.neighbors.localizers import Ball
 from vicinal.outputs import ModelOutputs, as_regression
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
@@ -138,6 +140,7 @@ def diagnose(
     if len(outputs) < LEAST_ROWS:
         msg = f"a diagnosis needs at least {LEAST_ROWS} rows; got {len(outputs)}."
         raise TooFewRows(msg, rows=len(outputs), needed=LEAST_ROWS)
+    check_unseen(predictor, row_marks(outputs, predictor.check_targets(outputs, targets)), "outputs")
     local, plain = predictor.predict(outputs), predictor.without_neighborhood().predict(outputs)  # type: ignore[arg-type]
     return diagnose_answers(outputs, targets, predictor, local, plain, inputs, seed)
 

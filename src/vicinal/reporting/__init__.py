@@ -8,7 +8,9 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import seed_number, whole_number
 from vicinal._util.files import replacing, writable
+from vicinal._util.hashing import row_marks
 from vicinal.errors import Incompatible, TooFewRows
+from vicinal.evaluation.unseen import check_unseen
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
 from vicinal.reporting.explorer import Images, explore_rows, landscape, shown_rows
@@ -101,6 +103,7 @@ def gather_report(
     _check(predictor, outputs, tuning, projection)
     rows, seed = whole_number("rows", rows, least=1), seed_number("seed", seed)
     pictures = Images(as_images(images, len(outputs), "images"), as_images(neighbor_images, None, "neighbor_images"))
+    check_unseen(predictor, row_marks(outputs, predictor.check_targets(outputs, targets)), "outputs")
     answers = ReportAnswers.of(predictor, outputs, targets)
     shown = shown_rows(answers, rows, seed)
     thumbnails = Thumbnails()

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.arrays import Floats, Reals
+from vicinal._util.arrays import Reals
 from vicinal._util.hashing import row_marks
-from vicinal._util.repeats import check_repeats
 from vicinal.errors import Incompatible
 from vicinal.evaluation.metrics import Evaluation, evaluate
+from vicinal.evaluation.unseen import check_unseen
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
@@ -55,15 +55,6 @@ def evaluate_file(
     by = {name: np.concatenate(columns) for name, columns in groups.items()} or None
     found = concatenate_regions(regions)
     return evaluate(found, np.concatenate(truth), groups=by, representations=representations)
-
-
-def check_unseen(predictor: SetPredictor | IntervalPredictor, marks: Floats, name: str) -> None:
-    """Refuse rows that the predictor was calibrated or tuned on: their coverage says nothing about others."""
-    groups = {"calibrated": predictor.seen, "tuned": None if predictor.tuning is None else predictor.tuning.seen}
-    for what, seen in groups.items():
-        if seen is not None:
-            message = f"{name} holds rows that the predictor was {what} on ({{repeats}}); take other rows."
-            check_repeats(seen, marks, message)
 
 
 def concatenate_regions(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:
