@@ -90,13 +90,15 @@ const drawings = (() => {
     return svg;
   }
 
-  // The band is the interval; ticks are the targets of the neighbors.
+  // The band is the interval; ticks are the targets of the neighbors, where these are listed by their target.
   function interval(found, truth, ends) {
-    const targets = found.neighbors.map((one) => Number(one.target)).filter(Number.isFinite);
+    const listed = found.neighbor_column === "Target" ? found.neighbors : [];
+    const targets = listed.map((one) => Number(one.target)).filter(Number.isFinite);
     const marks = [found.lower, found.upper, found.prediction, truth, ...targets].filter(known);
     const low = Math.min(...marks), high = Math.max(...marks), pad = (high - low || 1) * 0.06;
     const { svg, x } = drawing(`Interval from ${ends[0]} to ${ends[1]}, prediction ${number(found.prediction, 4)}.`,
-      [low - pad, high + pad], [0, 0.01], "Dot: prediction; diamond: truth; ticks: neighbors", { tall: 90 });
+      [low - pad, high + pad], [0, 0.01],
+      `Dot: prediction; diamond: truth${targets.length ? "; ticks: targets of neighbors" : ""}`, { tall: 90 });
     const empty = value(found.lower) > value(found.upper);
     const middle = 32;
     if (!empty) {

@@ -37,8 +37,16 @@ class Examples:
         return 0 if self.outputs is None else len(self.outputs)
 
     def list_rows(self) -> list[dict[str, Any]]:
-        """Return number and truth of each row."""
-        return [{"row": row, "truth": None if self.truths is None else self.truths[row]} for row in range(len(self))]
+        """Return number, id and truth of each row."""
+        ids = None if self.outputs is None or self.outputs.row_ids is None else self.outputs.row_ids.tolist()
+        return [
+            {
+                "row": row,
+                "row_id": None if ids is None else ids[row],
+                "truth": None if self.truths is None else self.truths[row],
+            }
+            for row in range(len(self))
+        ]
 
     def row(self, number: int) -> dict[str, Any]:
         """Return one row as a request's body has it."""

@@ -38,7 +38,9 @@ def explain_row(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) 
         "global_threshold": json_number(explanation.global_threshold),
         "effective_size": near.effective_size,
         "n_neighbors": len(near.rows),
-        "words": str(explanation) if is_local(predictor) else _everyone(explanation.threshold, len(near.rows)),
+        "words": str(explanation)
+        if is_local(predictor)
+        else _everyone(predictor, explanation.threshold, len(near.rows)),
         "neighbors_are": caption,
         "neighbor_column": column,
         "neighbors": _neighbors(predictor, near, min(neighbors, MOST_NEIGHBORS)),
@@ -53,10 +55,12 @@ def explain_row(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) 
     return {**found, "prediction": center, **{name: json_number(float(value)) for name, value in ends.items()}}
 
 
-def _everyone(threshold: float, voters: int) -> str:
+def _everyone(predictor: AnyPredictor, threshold: float, neighbors: int) -> str:
     """Say why, where no neighborhood makes the threshold."""
-    votes = f" {voters} neighbors have a say in what the model is taken to have said." if voters else ""
-    return f"Every row has the same threshold, {threshold:.6g}: it comes from all calibration rows alike.{votes}"
+    votes = f" The probabilities were adjusted by the labels of {neighbors} neighbors (NeighborVotes)."
+    scales = f" The scale was estimated from {neighbors} neighbors (NeighborScales)."
+    local = (votes if isinstance(predictor, SetPredictor) else scales) if neighbors else ""
+    return f"Every row has the same threshold, {threshold:.6g}, from all calibration rows.{local}"
 
 
 def _set(predictor: SetPredictor, one: ClassificationOutputs, sets: PredictionSets) -> dict[str, Any]:

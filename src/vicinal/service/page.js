@@ -82,7 +82,7 @@
 
   // A truth as a reader wants it; what is told is the whole number.
   const short = (truth) => (typeof truth === "number" ? number(truth, 4) : String(truth));
-  const named = (id, truth) => `Row ${id}${truth === null || truth === undefined ? "" : `: ${short(truth)}`}`;
+  const named = (id, truth) => `Row ${id}${truth === null || truth === undefined ? "" : `: truth ${short(truth)}`}`;
   const chosen = () => state.rows[$("rows").selectedIndex];
   const coverage = () => Number($("coverage").value);
 
@@ -331,7 +331,7 @@
     introduce(model);
     const found = await ask("examples");
     list(found.source ? `Example rows: ${found.source}` : "Rows", found.rows.map((one) => ({
-      ...one, name: named(one.row, one.truth),
+      ...one, name: named(one.row_id ?? one.row, one.truth),
     })), found.total);
     await refresh();
   });

@@ -221,6 +221,7 @@ class Example(Record):
     """A row to try."""
 
     row: Count
+    row_id: Label | None
     truth: str | float | None
 
 

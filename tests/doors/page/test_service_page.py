@@ -151,7 +151,7 @@ def test_a_file_is_answered_and_a_wrong_one_is_said(visit, service, rows, model)
     upload(page, "mine.npz", logits=some.logits, representations=some.representations, labels=rows.labels[700:705])
     says(page, "#source", "mine.npz")
     page.select_option("#rows", "4")
-    says(page, "#row-title", f"Row 4: {some.class_names[rows.labels[704]]}")
+    says(page, "#row-title", f"Row 4: truth {some.class_names[rows.labels[704]]}")
     assert sorted(shown_set(page)) == sorted(predictor.predict(some).labels()[4])
     upload(page, "narrow.npz", logits=some.logits[:, :7], representations=some.representations)
     page.wait_for_selector("#trouble:not([hidden])")
@@ -272,3 +272,22 @@ def test_axe_finds_nothing_serious(visit, service, scheme):
         serious = [one for one in found["violations"] if one["impact"] in {"serious", "critical"}]
         assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == [], (scheme, width)
         assert "color-contrast" in {one["id"] for one in found["passes"]}
+
+
+def test_residuals_of_neighbors_are_not_drawn_as_targets(visit, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 4))
+    y = x.sum(axis=1) + rng.normal(size=400)
+    outputs = vc.ModelOutputs.from_predictions(x.sum(axis=1), x)
+    score = vc.ScaledResidual(vc.NeighborScales.fit(outputs[:100], y[:100]))
+    vc.calibrate(outputs[100:300], y[100:300], 0.8, score=score, method=vc.Split()).save(tmp_path / "model.vicinal")
+    columns = {"predictions": x[300:].sum(axis=1), "representations": x[300:], "targets": y[300:]}
+    np.savez(tmp_path / "rows.npz", **columns, row_ids=np.array([f"patient {row}" for row in range(100)]))
+    with Running(tmp_path / "model.vicinal", "--examples", tmp_path / "rows.npz") as running:
+        running.wait_ready().close()
+        page = visit(running.url)
+        ready(page, "the interval goes from")
+        says(page, "#row-title", "Row patient 0: truth")
+        says(page, "#neighbors", "Residual")
+        says(page, "#words", "The scale was estimated from")
+        assert page.locator("#interval line.axis").count() == 1  # the axis itself, no ticks
