@@ -70,6 +70,7 @@ from .probability_models import TemperatureScaling as TemperatureScaling
 from .regions import PredictionIntervals as PredictionIntervals
 from .regions import PredictionSets as PredictionSets
 from .regions import TargetRange as TargetRange
+from .reporting import plots as plots
 from .reporting import report as report
 from .representations import Chain as Chain
 from .representations import Identity as Identity

@@ -72,8 +72,8 @@ def _write(result: DemoResult, out: Path) -> tuple[Path, list[Path]]:
         shown.predictor, shown.test.outputs, shown.test.labels, out / "report.html", tuning=shown.tuning, title=title
     )
     return page, [
-        plots.size_against_coverage(result.curves, out / "size_against_coverage.png"),
-        plots.coverage_by_confidence(result.evaluations, out / "coverage_by_confidence.png"),
+        plots.save(plots.size_against_coverage(result.curves), out / "size_against_coverage.png"),
+        plots.save(plots.coverage_by_confidence(result.evaluations), out / "coverage_by_confidence.png"),
     ]
 
 

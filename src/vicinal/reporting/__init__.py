@@ -13,6 +13,7 @@ from vicinal.errors import Incompatible, TooFewRows
 from vicinal.evaluation.unseen import check_unseen
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
+from vicinal.reporting import plots
 from vicinal.reporting.explorer import Images, explore_rows, landscape, shown_rows
 from vicinal.reporting.gather import ReportAnswers
 from vicinal.reporting.gather import page as gathered_page
@@ -21,7 +22,7 @@ from vicinal.reporting.projections import PCA, TSNE, Projection
 from vicinal.reporting.thumbnails import Thumbnails, as_images
 from vicinal.tuning import TuningReport
 
-__all__ = ["PCA", "TSNE", "Projection", "gathered", "report"]
+__all__ = ["PCA", "TSNE", "Projection", "gather_report", "plots", "report"]
 
 LEAST_ROWS = 20
 """Test rows below which a report would show chance only."""

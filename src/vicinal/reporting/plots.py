@@ -1,13 +1,25 @@
-"""Pictures of numbers computed elsewhere; matplotlib is imported here, and for the paper's figures."""
+"""Pictures of numbers computed elsewhere; matplotlib is imported here, and for the paper's figures.
+
+Every function draws into `ax`, or into a new figure, and returns the Axes: `axes.figure.savefig("a.png")` saves it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vicinal._util.arrays import as_reals, check_rows, whole_number
 from vicinal._util.extras import needs
-from vicinal.evaluation.metrics import Evaluation
+from vicinal._util.groups import quantile_numbers
+from vicinal.errors import Incompatible
+from vicinal.evaluation.metrics import Evaluation, evaluate
+from vicinal.outputs import ClassificationOutputs, ModelOutputs
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
+from vicinal.regions import PredictionIntervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,157 +35,328 @@ BOTH = (("split", COLORS[1], "//"), ("neighborhood", COLORS[0], None))
 """What is compared, with color and hatching."""
 
 
-def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], path: Path) -> Path:
+def plot_intervals(
+    intervals: PredictionIntervals, feature: ArrayLike, targets: ArrayLike | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw intervals against a feature.
+
+    Parameters
+    ----------
+    intervals : PredictionIntervals
+        What `predict` returned.
+    feature : array-like of shape (n,)
+        Where each row stands on the horizontal axis.
+    targets : array-like of shape (n,), optional
+        The truth: dots, those outside their interval marked.
+    ax : Axes, optional
+        What to draw into; without, a new figure.
+
+    Returns
+    -------
+    Axes
+        With a bar for each interval.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> intervals = vc.PredictionIntervals(np.zeros(3), np.ones(3), np.ones(3))
+    >>> vc.plots.plot_intervals(intervals, [1, 2, 3], [0.5, 0.5, 2.0]).get_ylabel()
+    'target'
+    """
+    places = as_reals(feature, "feature", 1)
+    check_rows(len(intervals), places, "feature", "the intervals")
+    axes = new_axes(ax)
+    axes.vlines(places, intervals.lower, intervals.upper, color=COLORS[0], alpha=0.45, linewidth=2, label="interval")
+    if targets is not None:
+        values, inside = np.asarray(targets, np.float64), intervals.covers(targets)
+        axes.scatter(places[inside], values[inside], s=10, color="0.2", label="target, inside", zorder=3)
+        axes.scatter(places[~inside], values[~inside], s=22, marker="x", color=COLORS[1], label="outside", zorder=4)
+    axes.set_xlabel("feature")
+    axes.set_ylabel("target")
+    return finish(axes)
+
+
+def plot_groups(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
+    """Draw the coverage of each group, with intervals that hold for all of them together.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        What `evaluate(..., groups=...)` returned.
+    ax : Axes, optional
+        What to draw into; without, a new figure.
+
+    Returns
+    -------
+    Axes
+        With a point and an error bar for each group.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> intervals = vc.PredictionIntervals(np.zeros(4), np.ones(4), np.ones(4), coverage=0.5)
+    >>> found = vc.evaluate(intervals, [0.5, 2.0, 0.5, 0.5], groups=["a", "a", "b", "b"])
+    >>> [text.get_text() for text in vc.plots.plot_groups(found).get_yticklabels()]
+    ['a (2)', 'b (2)']
+    """
+    groups = evaluation.by_group
+    if not groups:
+        msg = "there are no groups to draw: call evaluate(sets, targets, groups=...)."
+        raise Incompatible(msg)
+    axes, places = new_axes(ax), list(range(len(groups)))
+    shares = [group.coverage for group in groups]
+    ends = [group.interval or (group.coverage, group.coverage) for group in groups]
+    reach = [[share - low for share, (low, _) in zip(shares, ends, strict=True)]]
+    reach.append([high - share for share, (_, high) in zip(shares, ends, strict=True)])
+    axes.errorbar(
+        shares, places, xerr=reach, fmt="o", color=COLORS[0], capsize=3, label="coverage, 95 % for all groups"
+    )
+    if evaluation.target is not None:
+        axes.axvline(evaluation.target, color="0.5", linestyle="--", label=f"target {evaluation.target:g}")
+    axes.set_yticks(places, [f"{group.name} ({group.rows})" for group in groups])
+    axes.invert_yaxis()
+    axes.set_xlabel("coverage")
+    return finish(axes)
+
+
+def plot_coverage(
+    predictor: SetPredictor | IntervalPredictor,
+    outputs: ModelOutputs,
+    targets: ArrayLike,
+    coverages: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the coverage reached against the coverage asked for, and the mean size beside it.
+
+    Parameters
+    ----------
+    predictor : SetPredictor or IntervalPredictor
+        What `calibrate` returned.
+    outputs : ModelOutputs
+        Rows that it was not calibrated on.
+    targets : array-like of shape (n,)
+        Their truth.
+    coverages : sequence of float
+        What is asked for.
+    ax : Axes, optional
+        What to draw into; without, a new figure.
+
+    Returns
+    -------
+    Axes
+        Those of the coverage; the size is on a second vertical axis.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> predictor = vc.calibrate(data.outputs[:500], data.labels[:500], 0.9, method=vc.Split())
+    >>> vc.plots.plot_coverage(predictor, data.outputs[500:900], data.labels[500:900]).get_xlabel()
+    'coverage asked for'
+    """
+    found = [evaluate(regions, targets) for regions in predictor.predict_at(outputs, list(coverages))]  # type: ignore[arg-type]
+    axes = new_axes(ax)
+    low, high = zip(*(one.coverage_interval for one in found), strict=True)
+    axes.fill_between(coverages, low, high, color=COLORS[0], alpha=0.2, label="95 % interval")
+    axes.plot(coverages, [one.coverage for one in found], "o-", color=COLORS[0], label="coverage reached")
+    axes.plot(coverages, coverages, ":", color="0.4", label="as asked for")
+    axes.set_xlabel("coverage asked for")
+    axes.set_ylabel("coverage reached")
+    sizes = axes.twinx()
+    axes.plot([], [], "s--", color=COLORS[1], label="mean size (right)")
+    sizes.plot(coverages, [one.mean_size for one in found], "s--", color=COLORS[1])
+    sizes.set_ylabel("mean size")
+    finish(axes).legend(loc="upper left", frameon=False)  # beside it the sizes have their axis
+    return axes
+
+
+def plot_reliability(
+    predictor: SetPredictor,
+    outputs: ClassificationOutputs,
+    targets: ArrayLike,
+    parts: int = 10,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how often the model's top label is right, and how often the set holds the truth, against the confidence.
+
+    Parameters
+    ----------
+    predictor : SetPredictor
+        What `calibrate` returned; the probabilities are those after its probability model.
+    outputs : ClassificationOutputs
+        Rows that it was not calibrated on.
+    targets : array-like of shape (n,)
+        Their truth.
+    parts : int
+        Number of about equally large groups of rows, by confidence.
+    ax : Axes, optional
+        What to draw into; without, a new figure.
+
+    Returns
+    -------
+    Axes
+        With the accuracy of the model and the coverage of the sets in each group.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> predictor = vc.calibrate(data.outputs[:500], data.labels[:500], 0.9, method=vc.Split())
+    >>> vc.plots.plot_reliability(predictor, data.outputs[500:900], data.labels[500:900]).get_ylabel()
+    'share of the rows'
+    """
+    probabilities, labels = predictor.label_scores(outputs)[0], predictor.check_targets(outputs, targets)
+    confidences, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    covered = predictor.predict(outputs).covers(labels)
+    groups = quantile_numbers(confidences, whole_number("parts", parts, least=1))
+    axes, masks = new_axes(ax), [groups == number for number in np.unique(groups)]
+    sure = [float(confidences[rows].mean()) for rows in masks]
+    shown = {"coverage of the sets": (covered, "o-", COLORS[0]), "accuracy of the top label": (right, "s--", COLORS[1])}
+    for name, (values, style, color) in shown.items():
+        axes.plot(sure, [float(values[rows].mean()) for rows in masks], style, color=color, label=name)
+    axes.plot([0, 1], [0, 1], ":", color="0.4", label="confidence = accuracy")
+    axes.axhline(float(predictor.coverage), color="0.5", linestyle="-.", label="coverage asked for")
+    axes.set_xlabel("mean confidence of the model")
+    axes.set_ylabel("share of the rows")
+    return finish(axes)
+
+
+def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], ax: Axes | None = None) -> Axes:
     """Draw mean size against measured coverage, one line per method, one point per target."""
     with needs("matplotlib", "plots"):
         from matplotlib.ticker import LogLocator, NullLocator
-
-    def draw(axes: Axes) -> None:
-        styles = _styles(curves)
-        for name, points in curves.items():
-            axes.plot(
-                [point.coverage for point in points],
-                [point.mean_size for point in points],
-                label=name,
-                **styles[name],
-            )
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.set_xlabel("coverage reached on test rows")
-        axes.set_ylabel("mean set size (log scale)")
-        axes.set_title("Size against coverage: lower is smaller")
-
-    return _save(draw, path)
+    axes = new_axes(ax)
+    styles = _styles(curves)
+    for name, points in curves.items():
+        axes.plot(
+            [point.coverage for point in points],
+            [point.mean_size for point in points],
+            label=name,
+            **styles[name],
+        )
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("coverage reached on test rows")
+    axes.set_ylabel("mean set size (log scale)")
+    axes.set_title("Size against coverage: lower is smaller")
+    return finish(axes)
 
 
-def coverage_by_confidence(methods: Mapping[str, Evaluation], path: Path) -> Path:
+def coverage_by_confidence(methods: Mapping[str, Evaluation], ax: Axes | None = None) -> Axes:
     """Draw coverage in each tenth of the rows, from the least to the most confident, one line per method."""
-
-    def draw(axes: Axes) -> None:
-        styles = _styles(methods)
-        for name, found in methods.items():
-            tenths = range(1, len(found.by_confidence) + 1)
-            axes.plot(
-                list(tenths),
-                [group.coverage for group in found.by_confidence],
-                label=name,
-                **styles[name],
-            )
-        target = next(iter(methods.values())).target
-        if target is not None:
-            axes.axhline(target, color="0.5", linestyle="--", linewidth=1, label=f"target {target:g}")
-        axes.set_xticks(range(1, 11))
-        axes.set_xlabel("tenth of the rows, by the model's confidence (1: least confident)")
-        axes.set_ylabel("coverage")
-        axes.set_title("Even coverage is a flat line at the target")
-
-    return _save(draw, path)
+    axes = new_axes(ax)
+    styles = _styles(methods)
+    for name, found in methods.items():
+        tenths = range(1, len(found.by_confidence) + 1)
+        axes.plot(
+            list(tenths),
+            [group.coverage for group in found.by_confidence],
+            label=name,
+            **styles[name],
+        )
+    target = next(iter(methods.values())).target
+    if target is not None:
+        axes.axhline(target, color="0.5", linestyle="--", linewidth=1, label=f"target {target:g}")
+    axes.set_xticks(range(1, 11))
+    axes.set_xlabel("tenth of the rows, by the model's confidence (1: least confident)")
+    axes.set_ylabel("coverage")
+    axes.set_title("Even coverage is a flat line at the target")
+    return finish(axes)
 
 
 def static(data: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Draw what a report shows (see `vicinal.reporting.gathered`), one file for each of its plots."""
-    folder = Path(folder)
-    drawn = [
-        size_histogram(data, folder / "sizes.png"),
-        against_target(data, "coverage", folder / "coverage_against_target.png"),
-        against_target(data, "size", folder / "size_against_target.png"),
-        coverage_by_group(data["tenths"], data, folder / "coverage_by_tenth.png"),
-    ]
+    """Save what a report shows (see `vicinal.reporting.gather_report`), one file for each of its plots."""
+    drawn = {
+        "sizes": size_histogram(data),
+        "coverage_against_target": against_target(data, "coverage"),
+        "size_against_target": against_target(data, "size"),
+        "coverage_by_tenth": coverage_in_groups(data["tenths"], data),
+    }
     if data["classes"] is not None:
-        drawn.append(coverage_by_group(data["classes"], data, folder / "coverage_by_class.png"))
+        drawn["coverage_by_class"] = coverage_in_groups(data["classes"], data)
     if data["frontier"] is not None:
-        drawn.append(tuning_frontier(data["frontier"], folder / "tuning_frontier.png"))
+        drawn["tuning_frontier"] = tuning_frontier(data["frontier"])
     if data["map"] is not None:
-        drawn.append(landscape(data["map"], folder / "map.png"))
-    return drawn
+        drawn["map"] = landscape(data["map"])
+    return [save(axes, Path(folder) / f"{name}.png") for name, axes in drawn.items()]
 
 
-def size_histogram(data: Mapping[str, Any], path: Path) -> Path:
+def size_histogram(data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Draw how many rows have each size, Split beside neighborhood."""
     sizes = data["sizes"]
-
-    def draw(axes: Axes) -> None:
-        places = range(len(sizes["values"]))
-        for shift, (name, color, hatch) in zip((-0.2, 0.2), BOTH, strict=True):
-            axes.bar([x + shift for x in places], sizes[name], 0.4, label=name, color=color, hatch=hatch)
-        axes.set_xticks(list(places), sizes["values"], rotation=0 if len(sizes["values"]) <= 16 else 90)  # noqa: PLR2004
-        axes.set_xlabel(f"size ({data['headline']['size_word']})")
-        axes.set_ylabel("test rows")
-        axes.set_title("How large the answers are")
-
-    return _save(draw, path)
+    axes = new_axes(ax)
+    places = range(len(sizes["values"]))
+    for shift, (name, color, hatch) in zip((-0.2, 0.2), BOTH, strict=True):
+        axes.bar([x + shift for x in places], sizes[name], 0.4, label=name, color=color, hatch=hatch)
+    axes.set_xticks(list(places), sizes["values"], rotation=0 if len(sizes["values"]) <= 16 else 90)  # noqa: PLR2004
+    axes.set_xlabel(f"size ({data['headline']['size_word']})")
+    axes.set_ylabel("test rows")
+    axes.set_title("How large the answers are")
+    return finish(axes)
 
 
-def against_target(data: Mapping[str, Any], what: str, path: Path) -> Path:
+def against_target(data: Mapping[str, Any], what: str, ax: Axes | None = None) -> Axes:
     """Draw coverage or mean size against the target, Split beside neighborhood."""
     curve, headline = data["curve"], data["headline"]
-
-    def draw(axes: Axes) -> None:
-        for (name, color, _), line, marker in zip(BOTH, ("--", "-"), MARKERS, strict=False):
-            axes.plot(curve["targets"], curve[name][what], line, color=color, marker=marker, label=name)
-        if what == "coverage":
-            axes.plot(curve["targets"], curve["targets"], ":", color="0.5", label="what was asked for")
-        axes.axvline(headline["target"], color="0.6", linewidth=1)
-        axes.set_xlabel("target coverage")
-        axes.set_ylabel("coverage" if what == "coverage" else f"mean size ({headline['size_word']})")
-        axes.set_title("Coverage against target" if what == "coverage" else "Mean size against target")
-
-    return _save(draw, path)
+    axes = new_axes(ax)
+    for (name, color, _), line, marker in zip(BOTH, ("--", "-"), MARKERS, strict=False):
+        axes.plot(curve["targets"], curve[name][what], line, color=color, marker=marker, label=name)
+    if what == "coverage":
+        axes.plot(curve["targets"], curve["targets"], ":", color="0.5", label="what was asked for")
+    axes.axvline(headline["target"], color="0.6", linewidth=1)
+    axes.set_xlabel("target coverage")
+    axes.set_ylabel("coverage" if what == "coverage" else f"mean size ({headline['size_word']})")
+    axes.set_title("Coverage against target" if what == "coverage" else "Mean size against target")
+    return finish(axes)
 
 
-def coverage_by_group(groups: Mapping[str, Any], data: Mapping[str, Any], path: Path) -> Path:
+def coverage_in_groups(groups: Mapping[str, Any], data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Draw the coverage of each group of rows, in ascending order of the neighborhood's where groups are many."""
     many = len(groups["names"]) > 10  # noqa: PLR2004
     order = sorted(range(len(groups["names"])), key=lambda at: groups["neighborhood"][at] if many else at)
-
-    def draw(axes: Axes) -> None:
-        for (name, color, _), marker in zip(BOTH, ("s", "o"), strict=True):
-            style: dict[str, Any] = {"markerfacecolor": "none"} if name == "split" else {}
-            values = [groups[name][at] for at in order]
-            axes.plot(values, linestyle="none" if many else "--", color=color, marker=marker, label=name, **style)
-        axes.axhline(data["headline"]["target"], color="0.5", linestyle=":", label="target")
-        if not many:
-            axes.set_xticks(range(len(order)), [groups["names"][at] for at in order])
-        axes.set_xlabel("rank of the class" if many else groups.get("title", "group"))
-        axes.set_ylabel("coverage")
-        axes.set_title("Even coverage is a flat line at the target")
-
-    return _save(draw, path)
+    axes = new_axes(ax)
+    for (name, color, _), marker in zip(BOTH, ("s", "o"), strict=True):
+        style: dict[str, Any] = {"markerfacecolor": "none"} if name == "split" else {}
+        values = [groups[name][at] for at in order]
+        axes.plot(values, linestyle="none" if many else "--", color=color, marker=marker, label=name, **style)
+    axes.axhline(data["headline"]["target"], color="0.5", linestyle=":", label="target")
+    if not many:
+        axes.set_xticks(range(len(order)), [groups["names"][at] for at in order])
+    axes.set_xlabel("rank of the class" if many else groups.get("title", "group"))
+    axes.set_ylabel("coverage")
+    axes.set_title("Even coverage is a flat line at the target")
+    return finish(axes)
 
 
-def tuning_frontier(frontier: Mapping[str, Any], path: Path) -> Path:
+def tuning_frontier(frontier: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Draw every candidate's size and worst tenth, those nobody beats, and the winner."""
     candidates, best = frontier["candidates"], frontier["candidates"][frontier["winner"]]
     kinds = {
         "candidate": ([one for one in candidates if not one["everyone"]], ".", "0.7"),
         "without neighborhood": ([one for one in candidates if one["everyone"]], "s", COLORS[1]),
     }
-
-    def draw(axes: Axes) -> None:
-        for name, (some, marker, color) in kinds.items():
-            hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": color} if marker == "s" else {"color": color}
-            axes.scatter(*_places(some), marker=marker, label=name, **hollow)
-        axes.plot(*_places([candidates[at] for at in frontier["frontier"]]), "D-", color=COLORS[2], label="frontier")
-        axes.scatter(*_places([best]), marker="*", s=220, color=COLORS[4], edgecolor="k", zorder=3, label="chosen")
-        axes.set_xlabel("mean size on the tuning rows")
-        axes.set_ylabel("coverage of the worst tenth")
-        axes.set_title("Left is smaller, up is more even")
-
-    return _save(draw, path)
+    axes = new_axes(ax)
+    for name, (some, marker, color) in kinds.items():
+        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": color} if marker == "s" else {"color": color}
+        axes.scatter(*_places(some), marker=marker, label=name, **hollow)
+    axes.plot(*_places([candidates[at] for at in frontier["frontier"]]), "D-", color=COLORS[2], label="frontier")
+    axes.scatter(*_places([best]), marker="*", s=220, color=COLORS[4], edgecolor="k", zorder=3, label="chosen")
+    axes.set_xlabel("mean size on the tuning rows")
+    axes.set_ylabel("coverage of the worst tenth")
+    axes.set_title("Left is smaller, up is more even")
+    return finish(axes)
 
 
-def landscape(data: Mapping[str, Any], path: Path) -> Path:
+def landscape(data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Draw calibration rows in two dimensions, colored by their local threshold."""
-
-    def draw(axes: Axes) -> None:
-        found = axes.scatter(data["x"], data["y"], c=data["threshold"], s=8, cmap="viridis", label="calibration row")
-        axes.figure.colorbar(found, ax=axes, label="local threshold")
-        axes.set_aspect("equal")
-        axes.set_title(f"Where thresholds are high and low ({data['method']})")
-
-    return _save(draw, path)
+    axes = new_axes(ax)
+    found = axes.scatter(data["x"], data["y"], c=data["threshold"], s=8, cmap="viridis", label="calibration row")
+    axes.figure.colorbar(found, ax=axes, label="local threshold")
+    axes.set_aspect("equal")
+    axes.set_title(f"Where thresholds are high and low ({data['method']})")
+    return finish(axes)
 
 
 def _places(candidates: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
@@ -199,16 +382,30 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     return styles
 
 
-def _save(draw: Callable[[Axes], None], path: Path) -> Path:
+def new_axes(ax: Axes | None) -> Axes:
+    """Return the Axes to draw into: those given, or those of a new figure, which no window shows by itself."""
+    if ax is not None:
+        return ax
     with needs("matplotlib", "plots"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")
     FigureCanvasAgg(figure)  # no global state, no window, no thread trouble
-    axes = figure.add_subplot()
-    draw(axes)
+    return figure.add_subplot()
+
+
+def finish(axes: Axes) -> Axes:
+    """Add a grid and, where something is named, a legend."""
     axes.grid(visible=True, alpha=0.3)
-    figure.legend(loc="outside right upper", frameon=False)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
+    return axes
+
+
+def save(axes: Axes, path: Path) -> Path:
+    """Save the figure of Axes to a file; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    figure = axes.get_figure(root=True)
+    assert figure is not None  # noqa: S101  Axes that are drawn into belong to one
     figure.savefig(path, dpi=150)
     return path
