@@ -12,7 +12,7 @@ from tests.instances import LOCALIZERS, METHODS, classification_rows, regression
 from vicinal.calibration import ScoredRows
 from vicinal.calibration.rows import ReferenceRows
 from vicinal.errors import Incompatible, ShapeMismatch, TooFewRows
-from vicinal.evaluation.diagnosis import bootstrap
+from vicinal.evaluation.diagnosis import Comparison, Groups, Paired, _verdict, bootstrap
 from vicinal.evaluation.theory import theory
 
 CLASSES = 5
@@ -105,10 +105,55 @@ def test_advice_says_what_was_seen():
     outputs = vc.ModelOutputs.from_predictions(np.zeros(2000), x)
     good = vc.calibrate(outputs[:1000], y[:1000], 0.9, localizer=vc.Uniform(100))
     assert "keep it" in vc.diagnose(good, outputs[1000:], y[1000:]).advice
+    assert repr(vc.diagnose(good, outputs[1000:], y[1000:])).startswith(
+        "Diagnosis(1000 rows: Compared with plain split"
+    )
     thin = vc.calibrate(outputs[:1000], y[:1000], 0.9, localizer=vc.Uniform(3))
-    assert "widen them" in vc.diagnose(thin, outputs[1000:], y[1000:]).advice
+    assert "use more neighbors" in vc.diagnose(thin, outputs[1000:], y[1000:]).advice
     none = vc.calibrate(outputs[:1000], y[:1000], 0.9, method=vc.Split())
     assert "no neighborhood" in vc.diagnose(none, outputs[1000:], y[1000:]).advice
+
+
+def test_a_baseline_is_what_a_predictor_is_compared_with():
+    data = vc.datasets.load_cifar100_resnet18()
+    tuning, calibration, test = data[:800], data[800:1600], data[1600:2600]
+    votes = vc.NeighborVotes.fit(tuning.outputs, tuning.labels)
+    plain = vc.calibrate(calibration.outputs, calibration.labels, 0.8, score=vc.LAC(), method=vc.Split())
+    chosen = vc.calibrate(
+        calibration.outputs, calibration.labels, 0.9, score=vc.LAC(), method=vc.Split(), probability_model=votes
+    )
+    alone = vc.diagnose(chosen, test.outputs, test.labels)
+    assert "answers as plain split does" in alone.advice
+    found = vc.diagnose(chosen, test.outputs, test.labels, baseline=plain)  # at the predictor's own coverage
+    assert found.split.mean_size == plain.at(0.9).predict(test.outputs).sizes.mean()
+    assert found.advice.startswith("Compared with plain split on the same rows, ")
+    assert found.excess_risk is not None
+    by_name, targets = regression_rows(100, seed=1)
+    other = vc.calibrate(by_name["AbsoluteResidual"], targets, 0.8, method=vc.Split())
+    with pytest.raises(Incompatible, match="baseline must be a SetPredictor"):
+        vc.diagnose(chosen, test.outputs, test.labels, baseline=other)
+
+
+def test_every_verdict_names_gain_cost_and_what_to_try():
+    """Smaller, alike or larger, and evener, alike or less even: nine sentences, none of which praises a loss."""
+    rows = np.full(2, 100)
+    for size in (-1.0, 0.0, 1.0):
+        for gained in (-0.1, 0.0, 0.1):
+            tenths = Groups(("1", "2"), rows, np.array([0.8, 0.9]), np.array([0.8 + gained, 0.95]))
+            paired = Paired(size, size - 0.5, size + 0.5)
+            sizes = evaluation_of(4.0), evaluation_of(4.0 + size)
+            words = _verdict(Comparison(sizes, paired, Paired(0.0, -0.1, 0.1), tenths))
+            assert words.endswith(".")
+            good = (size < 0 and gained >= 0) or (size == 0 and gained > 0)
+            assert ("keep it" in words) == good
+            assert ("price" in words) == (size * gained > 0)
+            assert ("Split" in words or "tune" in words) == (not good)
+
+
+def evaluation_of(size):
+    """An evaluation with this mean length."""
+    ends = np.zeros(30), np.full(30, size), np.ones(30)
+    return vc.evaluate(vc.PredictionIntervals(*ends, coverage=0.9), np.zeros(30))
 
 
 def test_the_bootstrap_interval_covers_the_mean():

@@ -9,29 +9,37 @@ from vicinal._util.extras import needs
 from vicinal._util.progress import Bar
 from vicinal.cli.printing import echo_json
 from vicinal.errors import InvalidArgument
-from vicinal.reporting import plots, report
-from vicinal.reporting.demo import EVEN, DemoResult, run_demo
+from vicinal.reporting.demo import CASES, CaseResult, run_case, write_demo
+from vicinal.reporting.demo.page import DemoFiles
 
 with needs("typer", "cli"):
     import typer
 with needs("rich", "cli"):
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report, the model and the figures.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the reports, the models and the pictures.")] = Path("demo"),
     coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
-    seed: Annotated[int, typer.Option(help="How the rows are cut into parts.")] = 0,
-    splits: Annotated[int, typer.Option(help="How often they are cut; the table shows the mean.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed that cuts the rows into parts.")] = 0,
+    splits: Annotated[int, typer.Option(help="How often the rows are cut; tables show means.")] = 1,
+    case: Annotated[
+        list[str] | None, typer.Option(help=f"Only this case: {', '.join(one.name for one in CASES)}. May be repeated.")
+    ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, for machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON, for machines.")] = False,
 ) -> None:
-    """Tune and compare methods on 4,000 real CIFAR-100 outputs: a table, a report, a model to serve, and figures.
+    """Show three real cases: a question, a picture and a sentence each, with a report to open and a model to serve.
 
     Example: vicinal demo --coverage 0.95 --out my-demo
     """
+    chosen = [one for one in CASES if case is None or one.name in case]
+    unknown = sorted(set(case or ()) - {one.name for one in CASES})
+    if unknown:
+        raise InvalidArgument("--case", unknown[0], " or ".join(one.name for one in CASES))
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -42,83 +50,79 @@ def demo(
             bar.begin(name, total)
             bar.reach(done)
 
-        result = run_demo(coverage, seed, splits, advance)
-        bar.begin("report")
-        page, pictures = _write(result, out)
-        model = result.tuned[EVEN].predictor.save(out / "model.vicinal").path
+        results = [run_case(one, coverage, seed, splits, advance) for one in chosen]
+        written = write_demo(results, out, bar.begin)
     if as_json:
-        echo_json({**_as_json(result, page, pictures), "model": str(model)})
+        echo_json(_as_json(results, written))
         return
     console = Console()
-    console.print(_table(result, coverage))
-    console.print(
-        "Exact: with a neighborhood. size: mean number of labels. worst tenth: coverage of the least covered tenth of "
-        "the rows, cut by the model's confidence."
-    )
-    console.print(f"What Exact promises, here with LAC: {result.words}")
-    for name, tuned in result.tuned.items():
-        console.print(f"{name}: {tuned.tuning.winner.name} ({tuned.tuning.objective}).")
-    for picture in pictures:
-        typer.echo(f"figure: {picture}")
-    typer.echo(f"model:  {model} (ask it: vicinal serve {model})")
-    typer.echo(f"report: {page} (open it in a browser)")
+    for result in results:
+        _show(console, result)
+    console.print("coverage: with a 95 % interval. worst tenth: coverage of the least covered tenth of the rows,")
+    console.print("by the model's confidence or the predicted value. Split: plain split, one threshold for all rows.")
+    for model in written.models.values():
+        typer.echo(f"model:  {model} (ask it: vicinal serve {model})")
+    typer.echo(f"report: {written.page} (open it in a browser)")
 
 
-def _write(result: DemoResult, out: Path) -> tuple[Path, list[Path]]:
-    """Write the report of the evenly tuned predictor, and the figures."""
-    shown = result.tuned[EVEN]
-    title = "CIFAR-100, ResNet-18: prediction sets tuned for even coverage"
-    page = report(
-        shown.predictor, shown.test.outputs, shown.test.labels, out / "report.html", tuning=shown.tuning, title=title
-    )
-    return page, [
-        plots.save(plots.size_against_coverage(result.curves), out / "size_against_coverage.png"),
-        plots.save(plots.coverage_by_confidence(result.evaluations), out / "coverage_by_confidence.png"),
-    ]
+def _show(console: Console, result: CaseResult) -> None:
+    """Print one case."""
+    console.print(f"\n[bold]{escape(result.case.title)}[/bold]")
+    console.print(escape(result.case.question))
+    console.print(_table(result))
+    console.print(f"[bold]{escape(result.conclusion.sentence)}[/bold]")
+    console.print(f"{escape(result.conclusion.remark)}\n")
 
 
-def _table(result: DemoResult, coverage: float) -> Table:
-    table = Table(title=_title(result), box=box.SIMPLE, padding=(0, 1))
-    table.add_column("method", no_wrap=True)
-    for heading in ("target", "coverage (95 %)", "size", "worst\ntenth", "sec."):
+def _table(result: CaseResult) -> Table:
+    table = Table(box=box.SIMPLE, padding=(0, 1), caption=escape(result.rows), caption_justify="left")
+    table.add_column(f"asked for: {result.coverage:g}", no_wrap=True)
+    for heading in ("coverage (95 %)", "size", "worst\ntenth", "sec."):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, found in result.evaluations.items():
-        low, high = found.coverage_interval
+    for name, one in result.measured.items():
+        low, high = one.found.coverage_interval
         table.add_row(
-            name,
-            f"{coverage:g}",
-            f"{found.coverage:.3f} ({low:.3f}-{high:.3f})",
-            f"{found.mean_size:.2f}",
-            f"{found.worst_confidence:.3f}",
-            f"{result.seconds[name]:.2f}" if name in result.seconds else "",
+            escape(name),
+            f"{one.found.coverage:.3f} ({low:.3f}-{high:.3f})",
+            f"{one.found.mean_size:.3g}",
+            f"{one.worst:.3f}",
+            "" if one.seconds is None else f"{one.seconds:.2f}",
+            style="bold" if name in (result.case.plain, result.case.chosen) else None,
         )
     return table
 
 
-def _title(result: DemoResult) -> str:
-    cuts = f"seed {result.seed}" if result.splits == 1 else f"mean of {result.splits} splits from seed {result.seed}"
-    return f"CIFAR-100, ResNet-18; {result.parts} rows; {cuts}"
-
-
-def _as_json(result: DemoResult, page: Path, pictures: list[Path]) -> dict[str, object]:
-    rows = [
-        {
-            "method": name,
-            "target": found.target,
-            "coverage": found.coverage,
-            "coverage_interval": list(found.coverage_interval),
-            "mean_size": found.mean_size,
-            "worst_tenth": found.worst_confidence,
-            "seconds": result.seconds.get(name),
-        }
-        for name, found in result.evaluations.items()
-    ]
+def _as_json(results: list[CaseResult], written: DemoFiles) -> dict[str, object]:
     return {
-        "rows": rows,
-        "parts": result.parts,
+        "cases": {result.case.name: _case_as_json(result) for result in results},
+        "pictures": {name: str(path) for name, path in written.pictures.items()},
+        "models": {name: str(path) for name, path in written.models.items()},
+        "reports": {name: str(path) for name, path in written.reports.items()},
+        "report": str(written.page),
+    }
+
+
+def _case_as_json(result: CaseResult) -> dict[str, object]:
+    return {
+        "question": result.case.question,
+        "sentence": result.conclusion.sentence,
+        "remark": result.conclusion.remark,
+        "plain": result.case.plain,
+        "chosen": result.case.chosen,
+        "data": result.rows,
         "seed": result.seed,
         "splits": result.splits,
-        "tuned": {name: tuned.tuning.winner.name for name, tuned in result.tuned.items()},
-        "figures": [str(picture) for picture in pictures],
-        "report": str(page),
+        "tuned": {name: report.winner.name for name, report in result.tuning.items()},
+        "rows": [
+            {
+                "method": name,
+                "target": result.coverage,
+                "coverage": one.found.coverage,
+                "coverage_interval": list(one.found.coverage_interval),
+                "mean_size": one.found.mean_size,
+                "worst_tenth": one.worst,
+                "seconds": one.seconds,
+            }
+            for name, one in result.measured.items()
+        ],
     }

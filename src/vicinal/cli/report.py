@@ -16,7 +16,7 @@ from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.errors import InvalidFile
 from vicinal.persistence.load import load
 from vicinal.reporting import PCA, TSNE
-from vicinal.reporting import report as reported
+from vicinal.reporting import report as write_report
 
 with needs("typer", "cli"):
     import typer
@@ -35,6 +35,10 @@ def report(
     ] = None,
     shown: Annotated[int, typer.Option(help="Rows that can be explored.")] = 200,
     tsne: Annotated[bool, typer.Option("--tsne", help="Lay the map out by t-SNE, not PCA.")] = False,  # noqa: FBT002
+    by: Annotated[
+        str | None,
+        typer.Option(help="Show coverage by these columns too, such as hospital,sex.", metavar="COLUMNS"),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="Which rows are shown.")] = 0,
     rename: Renamed = None,
@@ -48,15 +52,16 @@ def report(
     check_out(out, model, *rows, images, neighbor_images)
     predictor = load(model, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
-    given = open_rows(rows, rename, None, truth=True)
-    outputs, targets = given.whole()
-    values = predictor.check_targets(outputs, targets)  # type: ignore[arg-type]  # rows with their truth
+    given = open_rows(rows, rename, None, truth=True, keep=by)
+    chunk = given.read_all()
+    values = predictor.check_targets(chunk.outputs, chunk.targets)  # type: ignore[arg-type]  # rows with their truth
     with Bar("report", unit="step", shown=None, leave=False):
-        page = reported(
+        page = write_report(
             chosen,
-            outputs,
+            chunk.outputs,
             values,
             out,
+            groups=chunk.kept or None,
             images=_pictures(images),
             neighbor_images=_pictures(neighbor_images),
             projection=TSNE() if tsne else PCA(),

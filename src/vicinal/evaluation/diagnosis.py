@@ -1,4 +1,4 @@
-"""Split against neighborhood on the same rows: size, coverage by part, effective neighbors, and advice."""
+"""A predictor against plain split on the same rows: size, coverage by part, effective neighbors, and a verdict."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vicinal._util.notebook import html_text
 from vicinal.calibration.levels import rows_needed
 from vicinal.calibration.rows import label_scores, neighborhood_representations
 from vicinal.errors import Incompatible, TooFewRows
+from vicinal.evaluation.conditional import FEWEST, excess_risk
 from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.evaluation.theory import Theory, theories
 from vicinal.evaluation.unseen import check_unseen
@@ -82,7 +83,11 @@ class Diagnosis:
     silhouette_inputs: float | None
     silhouette_representations: float | None
     theory: tuple[Theory, ...]
-    advice: str
+    excess_risk: tuple[float, float] | None  # ERT with its standard error; None without representations or rows enough
+    advice: str  # what was gained, what it cost, and what to try
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.split.rows} rows: {self.advice})"
 
     def _repr_html_(self) -> str:
         return html_text("Diagnosis", str(self))
@@ -109,6 +114,9 @@ class Diagnosis:
         silhouettes = {"inputs": self.silhouette_inputs, "representations": self.silhouette_representations}
         found = [f"{value:.3f} {name}" for name, value in silhouettes.items() if value is not None]
         lines += [f"silhouette of classes    {', '.join(found)}"] if found else []
+        if self.excess_risk is not None:
+            value, error = self.excess_risk
+            lines.append(f"excess risk              {value:.4f} +- {error:.4f} (0 where coverage is even)")
         return "\n".join([*lines, self.advice])
 
 
@@ -117,12 +125,39 @@ def diagnose(
     outputs: ModelOutputs,
     targets: ArrayLike,
     *,
+    baseline: SetPredictor | IntervalPredictor | None = None,
     inputs: ArrayLike | None = None,
     seed: int = 0,
 ) -> Diagnosis:
-    """Compare the predictor with Split on the same calibration rows, on test rows with known targets.
+    """Compare a predictor with plain split on test rows with known targets.
 
-    `inputs` are the raw inputs of the rows, (n, ...), whose silhouette stands beside that of the representations.
+    Parameters
+    ----------
+    predictor : SetPredictor or IntervalPredictor
+        What `calibrate` returned.
+    outputs : ModelOutputs
+        Rows that it was not calibrated on.
+    targets : array-like of shape (n,)
+        Their truth.
+    baseline : SetPredictor or IntervalPredictor, optional
+        What to compare with, such as plain split with the default score. Without: the same predictor without its
+        neighborhood.
+    inputs : array-like of shape (n, ...), optional
+        The raw inputs of the rows, whose silhouette stands beside that of the representations.
+    seed : int
+        Draws the bootstrap samples, and the rows that distances are taken of.
+
+    Returns
+    -------
+    Diagnosis
+        Every number is measured on these rows; `str` prints them with a verdict.
+
+    Raises
+    ------
+    Incompatible
+        If the arguments are not a predictor and its outputs, or the baseline answers another task.
+    TooFewRows
+        With fewer than 20 rows.
 
     Examples
     --------
@@ -140,9 +175,24 @@ def diagnose(
     if len(outputs) < LEAST_ROWS:
         msg = f"a diagnosis needs at least {LEAST_ROWS} rows; got {len(outputs)}."
         raise TooFewRows(msg, rows=len(outputs), needed=LEAST_ROWS)
-    check_unseen(predictor, row_marks(outputs, predictor.check_targets(outputs, targets)), "outputs")
-    local, plain = predictor.predict(outputs), predictor.without_neighborhood().predict(outputs)  # type: ignore[arg-type]
+    marks = row_marks(outputs, predictor.check_targets(outputs, targets))
+    check_unseen(predictor, marks, "outputs")
+    other = choose_baseline(predictor, baseline)
+    check_unseen(other, marks, "outputs")
+    local, plain = predictor.predict(outputs), other.predict(outputs)  # type: ignore[arg-type]
     return diagnose_answers(outputs, targets, predictor, local, plain, inputs, seed)
+
+
+def choose_baseline(
+    predictor: SetPredictor | IntervalPredictor, baseline: SetPredictor | IntervalPredictor | None
+) -> SetPredictor | IntervalPredictor:
+    """Return what a predictor is compared with: the one given, or itself without its neighborhood."""
+    if baseline is None:
+        return predictor.without_neighborhood()
+    if type(baseline) is not type(predictor):
+        msg = f"baseline must be a {type(predictor).__name__} like the predictor; got {type(baseline).__name__}."
+        raise Incompatible(msg)
+    return baseline.at(predictor.coverage)
 
 
 def diagnose_answers(
@@ -166,9 +216,10 @@ def diagnose_answers(
     tenths = group_coverage(quantile_numbers(_ordering(outputs, local, predictor), 10), _number_names(10), *covered)
     labels = local.numbers(targets) if isinstance(local, PredictionSets) else None
     chosen = np.sort(rng.permutation(len(outputs))[:MOST_PAIRED])
+    evaluations = evaluate(plain, targets), evaluate(local, targets)
     return Diagnosis(
-        split=evaluate(plain, targets),
-        neighborhood=evaluate(local, targets),
+        split=evaluations[0],
+        neighborhood=evaluations[1],
         size_difference=size,
         coverage_difference=coverage,
         tenths=tenths,
@@ -181,7 +232,8 @@ def diagnose_answers(
         silhouette_inputs=_silhouette(inputs, labels, chosen, "inputs"),
         silhouette_representations=_silhouette(_apply_map(outputs, predictor), labels, chosen, "representations"),
         theory=_theory(outputs, predictor, labels, chosen),
-        advice=_advice(predictor, size, coverage, tenths, thin, thin_below),
+        excess_risk=_excess_risk(outputs, covered[1], float(predictor.coverage), seed),
+        advice=_advice(predictor, _same_answers(local, plain), Comparison(evaluations, size, coverage, tenths), thin),
     )
 
 
@@ -263,26 +315,87 @@ def _theory(
     return tuple(theories(rows, own, scores, float(predictor.coverage), radius))
 
 
-def _advice(predictor: Predictor, size: Paired, coverage: Paired, tenths: Groups, thin: float, thin_below: int) -> str:
-    """Say what to do."""
-    if predictor.localizer is None or not predictor.localizer.needs_distances():
-        return "This predictor has no neighborhood: everyone counts alike. Name a localizer to compare one with it."
-    before, after = tenths.worst()
-    if size.high < 0:
-        words = f"The neighborhood makes answers smaller by {-size.mean:.3g}: keep it."
-    elif size.low > 0:
-        words = f"The neighborhood makes answers larger by {size.mean:.3g}"
-        gained = after - before
-        if gained > 0.01:  # noqa: PLR2004  less is hardly worth a word
-            words += f", and covers the worst tenth {after:.3f} instead of {before:.3f}: "
-            words += "keep it if even coverage is worth that."
-        else:
-            words += ", and coverage is no more even: use method=Split(), or tune."
-    else:
-        words = "No difference in size can be seen"
-        words += "." if np.isnan(after) else f"; the worst tenth is covered {after:.3f} instead of {before:.3f}."
-    if abs(coverage.mean) > MATCHED:
-        words += f" Coverages differ by {coverage.mean:+.3f} on these rows, so sizes do not compare exactly."
-    if thin > 0.1:  # noqa: PLR2004
-        words += f" {thin:.0%} of the neighborhoods count for fewer than {thin_below} rows: widen them."
+def _excess_risk(outputs: ModelOutputs, covered: np.ndarray, target: float, seed: int) -> tuple[float, float] | None:
+    if outputs.representations is None or len(covered) < FEWEST:
+        return None
+    return excess_risk(outputs.representations, covered, target, seed=seed)
+
+
+def _same_answers(local: PredictionSets | PredictionIntervals, plain: PredictionSets | PredictionIntervals) -> bool:
+    """Return whether the baseline gives the same answers, so that there is nothing to compare."""
+    if isinstance(local, PredictionSets) and isinstance(plain, PredictionSets):
+        return bool(np.array_equal(local.members, plain.members))
+    return bool(np.array_equal(sizes_of(local), sizes_of(plain)))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What was measured of both: (plain split, predictor), and the paired differences."""
+
+    evaluations: tuple[Evaluation, Evaluation]
+    size: Paired
+    coverage: Paired
+    tenths: Groups
+
+    @property
+    def gained(self) -> float:
+        """What the worst tenth gained in coverage; 0 where that was not measured."""
+        before, after = self.tenths.worst()
+        return 0.0 if np.isnan(before) or np.isnan(after) else after - before
+
+    def size_words(self) -> str:
+        """Return both mean sizes, and by how much they differ."""
+        plain, own = (one.mean_size for one in self.evaluations)
+        if not np.isfinite(plain) or not np.isfinite(own) or plain == 0:
+            return f"mean size {own:.3g} instead of {plain:.3g}"
+        word = "smaller" if own < plain else "larger"
+        return f"answers are {abs(own / plain - 1):.1%} {word} ({own:.3g} instead of {plain:.3g})"
+
+    def tenth_words(self) -> str:
+        """Return the coverage of the worst tenth under both."""
+        before, after = self.tenths.worst()
+        return f"the worst tenth of the rows is covered {after:.3f} instead of {before:.3f}"
+
+
+EVENER = 0.01
+"""A change of the worst tenth's coverage below this is hardly worth a word."""
+
+MANY_THIN = 0.1
+"""Share of thin neighborhoods from which they are mentioned."""
+
+
+def _advice(predictor: Predictor, same: bool, found: Comparison, thin: float) -> str:  # noqa: FBT001
+    """Say in one sentence what was gained over plain split, what it cost, and what to try."""
+    if same:
+        return (
+            "This predictor answers as plain split does: no neighborhood and no votes change anything. "
+            "To compare, calibrate with a localizer, or tune."
+        )
+    words = f"Compared with plain split on the same rows, {_verdict(found)}"
+    if abs(found.coverage.mean) > MATCHED:
+        words += f" Coverages differ by {found.coverage.mean:+.3f} on these rows, so sizes do not compare exactly."
+    if thin > MANY_THIN and predictor.localizer is not None and predictor.localizer.needs_distances():
+        words += (
+            f" {thin:.0%} of the neighborhoods count for fewer than {rows_needed(predictor.coverage)} rows: use more "
+            "neighbors or a larger bandwidth."
+        )
     return words
+
+
+def _verdict(found: Comparison) -> str:
+    """Return the sentence for each of nine cases: smaller, alike or larger, and evener, alike or less even."""
+    size, tenth = found.size_words(), found.tenth_words()
+    smaller = -1 if found.size.high < 0 else int(found.size.low > 0)
+    evener = int(np.sign(found.gained)) if abs(found.gained) > EVENER else 0
+    keep, plain = "keep it.", "use method Split, or tune."
+    return {
+        (-1, 1): f"{size}, and {tenth}: {keep}",
+        (-1, 0): f"{size} at no loss of even coverage: {keep}",
+        (-1, -1): f"{size}; the price is that {tenth}. If even coverage matters more, tune with DecileGap.",
+        (0, 1): f"{tenth}, with no difference in size to be seen: {keep}",
+        (0, 0): "no difference in size or in even coverage can be seen: method Split is simpler and does as well.",
+        (0, -1): f"no difference in size can be seen, and {tenth}: {plain}",
+        (1, 1): f"coverage is more even: {tenth}; the price is that {size}. If size matters more, tune with MeanSize.",
+        (1, 0): f"{size} and coverage is no more even: {plain}",
+        (1, -1): f"{size} and coverage is less even, since {tenth}: {plain}",
+    }[smaller, evener]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -10,13 +11,13 @@ from vicinal._util.arrays import seed_number, whole_number
 from vicinal._util.files import replacing, writable
 from vicinal._util.hashing import row_marks
 from vicinal.errors import Incompatible, TooFewRows
+from vicinal.evaluation.diagnosis import choose_baseline
 from vicinal.evaluation.unseen import check_unseen
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
-from vicinal.reporting import plots
+from vicinal.reporting import gather, plots
 from vicinal.reporting.explorer import Images, explore_rows, landscape, shown_rows
 from vicinal.reporting.gather import ReportAnswers
-from vicinal.reporting.gather import page as gathered_page
 from vicinal.reporting.html import render
 from vicinal.reporting.projections import PCA, TSNE, Projection
 from vicinal.reporting.thumbnails import Thumbnails, as_images
@@ -36,6 +37,8 @@ def report(
     targets: ArrayLike,
     path: str | Path,
     *,
+    baseline: SetPredictor | IntervalPredictor | None = None,
+    groups: Any = None,
     tuning: TuningReport | None = None,
     inputs: ArrayLike | None = None,
     images: ArrayLike | None = None,
@@ -47,10 +50,49 @@ def report(
 ) -> Path:
     """Write an HTML report of a predictor on test rows with known targets; return its path.
 
-    `tuning` is the report of `tune` (by default the predictor's own). `images` are pictures of the test rows,
-    (n, height, width) or (n, height, width, 3), bytes or shares from 0 to 1; `neighbor_images` those of the rows that
-    neighbors are numbered by: the calibration rows as given to `calibrate`. `inputs` are raw inputs, whose silhouette
-    stands beside that of the representations. `rows` test rows can be explored; `projection` is `PCA()` or `TSNE()`.
+    Parameters
+    ----------
+    predictor : SetPredictor or IntervalPredictor
+        What `calibrate` returned.
+    outputs : ModelOutputs
+        Rows that it was not calibrated on, at least 20.
+    targets : array-like of shape (n,)
+        Their truth.
+    path : str or Path
+        The file to write.
+    baseline : SetPredictor or IntervalPredictor, optional
+        What to compare with, such as plain split with the default score. Without: the same predictor without its
+        neighborhood.
+    groups : array-like of shape (n,), or mapping or data frame of several, optional
+        Columns by which coverage is shown, such as a hospital.
+    tuning : TuningReport, optional
+        What `tune` returned; without, the predictor's own, if it was tuned by `calibrate`.
+    inputs : array-like of shape (n, ...), optional
+        The raw inputs, whose silhouette stands beside that of the representations.
+    images : array-like of shape (n, height, width) or (n, height, width, 3), optional
+        Pictures of the test rows: bytes, or shares from 0 to 1.
+    neighbor_images : array-like, optional
+        Pictures of the calibration rows, in the order in which `calibrate` got them.
+    projection : PCA or TSNE
+        How calibration rows are laid out in two dimensions.
+    rows : int
+        How many test rows can be explored.
+    title : str, optional
+        The title of the page.
+    seed : int
+        Draws the rows that are shown.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    Incompatible
+        If the arguments do not fit each other, or are in another order.
+    TooFewRows
+        With fewer than 20 rows.
 
     Examples
     --------
@@ -72,6 +114,8 @@ def report(
         predictor,
         outputs,
         targets,
+        baseline=baseline,
+        groups=groups,
         tuning=tuning,
         inputs=inputs,
         images=images,
@@ -91,6 +135,8 @@ def gather_report(
     outputs: ModelOutputs,
     targets: ArrayLike,
     *,
+    baseline: SetPredictor | IntervalPredictor | None = None,
+    groups: Any = None,
     tuning: TuningReport | None = None,
     inputs: ArrayLike | None = None,
     images: ArrayLike | None = None,
@@ -100,20 +146,22 @@ def gather_report(
     title: str | None = None,
     seed: int = 0,
 ) -> dict[str, object]:
-    """Return all that `report` shows, as numbers and words; `reporting.plots.static` draws it with matplotlib."""
+    """Return all that `report` shows, as numbers and words; `vicinal.plots.static` draws it with matplotlib."""
     _check(predictor, outputs, tuning, projection)
     rows, seed = whole_number("rows", rows, least=1), seed_number("seed", seed)
     pictures = Images(as_images(images, len(outputs), "images"), as_images(neighbor_images, None, "neighbor_images"))
-    check_unseen(predictor, row_marks(outputs, predictor.check_targets(outputs, targets)), "outputs")
-    answers = ReportAnswers.of(predictor, outputs, targets)
+    marks = row_marks(outputs, predictor.check_targets(outputs, targets))
+    for one in (predictor, choose_baseline(predictor, baseline)):
+        check_unseen(one, marks, "outputs")
+    answers = ReportAnswers.of(predictor, baseline, outputs, targets)
     shown = shown_rows(answers, rows, seed)
     thumbnails = Thumbnails()
     flat, places = landscape(answers, shown, projection, seed)
     explorer = explore_rows(answers, shown, places, pictures, thumbnails)
     used = predictor.tuning if tuning is None else tuning
     kind = "sets" if isinstance(predictor, SetPredictor) else "intervals"
-    name = f"Prediction {kind}, looked at" if title is None else title
-    data = gathered_page(answers, answers.diagnosis(inputs, seed), used, flat, explorer, name)
+    name = f"Report on prediction {kind}" if title is None else title
+    data = gather.page(answers, answers.diagnosis(inputs, seed), used, flat, explorer, name, groups)
     return {**data, "images": thumbnails.found}
 
 
@@ -124,7 +172,7 @@ def _check(
     projection: Projection,
 ) -> None:
     if not isinstance(predictor, Predictor) or not isinstance(outputs, ModelOutputs):
-        msg = "report needs a path, the predictor that calibrate returns, outputs and targets, in this order."
+        msg = "report needs the predictor that calibrate returns, outputs, targets and a path, in this order."
         raise Incompatible(msg)
     if len(outputs) < LEAST_ROWS:
         msg = f"a report needs at least {LEAST_ROWS} test rows; got {len(outputs)}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,7 @@ def explore_rows(
         rows.append(
             {
                 "row": row,
+                "name": row_name(row, answers.outputs.row_ids),
                 "threshold": word_value(answers.sets.thresholds[row]),
                 "global": predictor.calibration.global_threshold(predictor.coverage),
                 "effective": near.effective_size,
@@ -161,9 +163,11 @@ def neighbor_rows(
 ) -> list[Json]:
     """Return the nearest rows that count, nearest first; pictures are those of calibration rows, not of voting ones."""
     pictures = images.near if is_local(predictor) else None
+    ids = predictor.row_ids if is_local(predictor) else None
     return [
         {
             "row": number,
+            "name": row_name(number, ids),
             "label": target_word(predictor, found.targets[at].item()),
             "score": word_value(found.scores[at]),
             "weight": float(found.weights[at]),
@@ -214,6 +218,11 @@ def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | Neigh
         return predictor.probability_model if isinstance(predictor.probability_model, NeighborVotes) else None
     score = predictor.score
     return score.scale if isinstance(score, ScaledResidual) and isinstance(score.scale, NeighborScales) else None
+
+
+def row_name(row: int, ids: Sequence[object] | NDArray[Any] | None) -> str:
+    """Return what a row is called: its id where it has one, or its number."""
+    return f"Row {row}" if ids is None else str(ids[row])
 
 
 def word_value(value: float) -> float | str | None:

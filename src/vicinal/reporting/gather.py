@@ -16,7 +16,8 @@ from vicinal._util.arrays import Floats, Ints
 from vicinal.calibration.levels import Coverage, exact_coverage, order
 from vicinal.errors import TooFewRows
 from vicinal.evaluation import Diagnosis, Groups, Theory
-from vicinal.evaluation.diagnosis import diagnose_answers, sizes_of
+from vicinal.evaluation.diagnosis import choose_baseline, diagnose_answers, sizes_of
+from vicinal.evaluation.groups import GroupCoverage
 from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
@@ -39,6 +40,9 @@ ROUNDING = 1e-9
 BINS = 20
 """Bars of the histogram of lengths."""
 
+LONGEST = 0.98
+"""Share of the lengths that the bars divide; the last bar holds the longer ones too."""
+
 
 @dataclass(frozen=True, eq=False)
 class ReportAnswers:
@@ -54,14 +58,18 @@ class ReportAnswers:
 
     @classmethod
     def of(
-        cls, predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, targets: ArrayLike
+        cls,
+        predictor: SetPredictor | IntervalPredictor,
+        baseline: SetPredictor | IntervalPredictor | None,
+        outputs: ModelOutputs,
+        targets: ArrayLike,
     ) -> ReportAnswers:
-        """Predict at every target that the calibration rows allow."""
-        n, own = predictor.calibration.n_ranked, exact_coverage(predictor.coverage)
+        """Predict at every target that the calibration rows of both allow."""
+        plain = choose_baseline(predictor, baseline)
+        n, own = min(predictor.calibration.n_ranked, plain.calibration.n_ranked), exact_coverage(predictor.coverage)
         # The predictor's own coverage as it was given: a float of it may ask for another order statistic.
         others = [target for target in TARGETS if _reachable(target, n) and exact_coverage(target) != own]
         wanted = sorted([predictor.coverage, *others], key=exact_coverage)
-        plain = predictor.without_neighborhood()
         local = predictor.predict_at(outputs, wanted)  # type: ignore[arg-type]
         split = plain.predict_at(outputs, wanted)  # type: ignore[arg-type]
         place = [exact_coverage(target) for target in wanted].index(own)
@@ -74,8 +82,14 @@ class ReportAnswers:
 
     @property
     def plain(self) -> Regions:
-        """Split's answers at that coverage."""
+        """Plain split's answers at that coverage."""
         return self.split[self.own]
+
+    @property
+    def differ(self) -> bool:
+        """Whether there is anything to compare: without a neighborhood both may answer alike."""
+        sizes = [(sizes_of(one), sizes_of(other)) for one, other in zip(self.local, self.split, strict=True)]
+        return not all(np.array_equal(one, other) for one, other in sizes)
 
     def diagnosis(self, inputs: ArrayLike | None, seed: int) -> Diagnosis:
         """Compare the two."""
@@ -97,8 +111,9 @@ def page(
     map_data: Json | None,
     explorer: Json,
     title: str,
+    given_groups: Any = None,
 ) -> Json:
-    """Return all the page draws."""
+    """Return all the page draws; `given_groups` are columns by which coverage is shown."""
     predictor = answers.predictor
     classification = isinstance(predictor, SetPredictor)
     return {
@@ -108,6 +123,7 @@ def page(
         "task": "classification" if classification else "regression",
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         "version": vicinal.__version__,
+        "compared": answers.differ,
         "headline": headline(answers, diagnosis),
         "sizes": histogram(answers),
         "curve": curve(answers),
@@ -118,6 +134,7 @@ def page(
             **groups(diagnosis.tenths),
         },
         "classes": None if diagnosis.classes is None else groups(diagnosis.classes),
+        "by_group": None if given_groups is None else groups_given(answers, given_groups),
         "frontier": None if tuning is None else frontier(tuning),
         "map": map_data,
         "explorer": explorer,
@@ -180,9 +197,12 @@ def _bin(*lengths: Floats) -> tuple[list[str], list[Ints]]:
     if high - low <= ROUNDING * high:  # all alike, up to rounding
         names, counts = [f"{high:.4g}"], [np.array([np.sum(np.isfinite(sizes))]) for sizes in lengths]
     else:
-        edges = np.linspace(low, high, BINS + 1)
+        top = float(np.quantile(finite, LONGEST))  # a few long intervals must not make one bar of all others
+        edges = np.linspace(low, top if top > low else high, BINS + 1)
         names = [f"{start:.3g} to {stop:.3g}" for start, stop in itertools.pairwise(edges)]
-        counts = [np.histogram(sizes[np.isfinite(sizes)], edges)[0] for sizes in lengths]
+        if edges[-1] < high:
+            names[-1] = f"over {edges[-2]:.3g}"
+        counts = [np.histogram(np.minimum(sizes[np.isfinite(sizes)], edges[-1]), edges)[0] for sizes in lengths]
     if np.isinf(both).any():
         names.append("no end")
         counts = [np.append(count, np.sum(np.isinf(sizes))) for count, sizes in zip(counts, lengths, strict=True)]
@@ -207,6 +227,26 @@ def groups(found: Groups) -> Json:
         "rows": found.rows.tolist(),
         "split": found.split.tolist(),
         "neighborhood": found.neighborhood.tolist(),
+    }
+
+
+def groups_given(answers: ReportAnswers, given: Any) -> list[Json]:
+    """Return coverage by the reader's own columns, with intervals that hold for all groups together."""
+    own = evaluate(answers.sets, answers.targets, groups=given).by_group
+    plain = evaluate(answers.plain, answers.targets, groups=given).by_group
+    return [_group_line(*pair) for pair in zip(own, plain, strict=True)]
+
+
+def _group_line(own: GroupCoverage, plain: GroupCoverage) -> Json:
+    low, high = own.interval or (None, None)
+    return {
+        "name": own.name,
+        "rows": own.rows,
+        "coverage": own.coverage,
+        "low": low,
+        "high": high,
+        "size": own.mean_size,
+        "split": plain.coverage,
     }
 
 
@@ -238,14 +278,22 @@ def findings(found: Diagnosis) -> list[list[object]]:
     """Return what the rows say, each with a note."""
     few, middle = np.quantile(found.effective_sizes, [0.05, 0.5])
     rows: list[list[object]] = [
-        ["Difference in size", str(found.size_difference), "neighborhood minus split, same rows; bootstrap, 95 %"],
+        [
+            "Difference in size",
+            str(found.size_difference),
+            "this predictor minus plain split; bootstrap, 95 %",
+        ],
         ["Difference in coverage", str(found.coverage_difference), "sizes compare where this is small"],
         ["Effective neighbors, median", float(middle), "(sum of weights)^2 / sum of squared weights"],
         ["Effective neighbors, 5 % of rows below", float(few), "the thinnest neighborhoods"],
         ["Thin neighborhoods", f"{found.thin_share:.1%}", f"fewer than {found.thin_below} effective neighbors"],
-        ["Expected threshold, neighborhood", found.mean_threshold, "mean over rows with a finite one"],
-        ["Expected threshold, split", found.global_threshold, "the theorem compares these two, not sizes"],
+        ["Mean threshold, this predictor", found.mean_threshold, "mean over rows with a finite one"],
+        ["Threshold without neighborhood", found.global_threshold, "the paper's theorem compares these two, not sizes"],
     ]
+    if found.excess_risk is not None:
+        value, error = found.excess_risk
+        note = "how much better a classifier predicts misses than the target does; 0 where coverage is even"
+        rows.append(["Excess risk (ERT)", f"{value:.4f} ± {error:.4f}", note])
     silhouettes = {"inputs": found.silhouette_inputs, "representations": found.silhouette_representations}
     note = "how well classes cluster, from -1 to 1"
     rows += [[f"Silhouette of {name}", value, note] for name, value in silhouettes.items() if value is not None]

@@ -18,7 +18,9 @@
 
   // Plots -------------------------------------------------------------------------------------------------------------
 
-  const METHODS = [["split", "Split"], ["neighborhood", "Neighborhood"]];
+  // Without anything to compare, one line: two would be identical.
+  const METHODS = [...(data.compared ? [["split", "Plain split"]] : []), ["neighborhood", "This predictor"]];
+  const NAMES = METHODS.map(([, name]) => name);
   const both = (make) => METHODS.map(([method, name]) => make(method, name));
   const COLORS = ["page", "text", "muted", "line", "split", "neighborhood", "frontier", "winner", "candidate"];
   const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
@@ -92,7 +94,7 @@
     const { size, split_size: splitSize, size_word: unit } = headline;
     const change = known(size) && splitSize > 0 ? (100 * (size - splitSize)) / splitSize : null;
     const word = change > 0 ? "larger" : "smaller";
-    const than = Math.abs(change) < 0.05 ? "the same as split" : `${Math.abs(change).toFixed(1)} % ${word} than split`;
+    const than = Math.abs(change) < 0.05 ? "the same as plain split" : `${Math.abs(change).toFixed(1)} % ${word} than plain split`;
     const tile = (name, value, ...notes) => h("div", {}, h("dt", {}, name), h("dd", { class: "big" }, value),
       notes.filter(Boolean).map((note) => h("dd", { class: "note" }, note)));
     $("title").textContent = data.title;
@@ -101,11 +103,12 @@
       tile("Target coverage", level(headline.target), "asked for"),
       tile("Coverage", share(headline.coverage), `between ${share(headline.low)} and ${share(headline.high)}`,
         `measured on ${whole(headline.rows)} rows`),
-      tile(`Mean size (${unit})`, number(size), known(change) && than,
+      tile(`Mean size (${unit})`, number(size), data.compared && known(change) && than,
         `median ${number(headline.median_size)}`),
-      tile(`Split’s mean size (${unit})`, number(splitSize), "one threshold for all rows",
-        `coverage ${share(headline.split_coverage)}`),
+      ...(data.compared ? [tile(`Mean size of plain split (${unit})`, number(splitSize), "one threshold for all rows",
+        `coverage ${share(headline.split_coverage)}`)] : []),
     );
+    for (const key of document.querySelectorAll(".compared")) key.hidden = !data.compared;
     for (const id of ["guarantee", "advice"]) {
       $(id).textContent = headline[id] ?? "";
       $(id).hidden = !headline[id];
@@ -131,7 +134,7 @@
     const hatched = () => ({ shape: "/", size: 6, solidity: 0.35, fgcolor: ink.split, bgcolor: ink.page });
     figure("sizes-figure", {
       summary: `Histogram of sizes. Most frequent: ${both((method, name) => `${mode(method)} (${name})`).join(", ")}.`,
-      numbers: table("Test rows by size", [what, "Split", "Neighborhood"],
+      numbers: table("Test rows by size", [what, ...NAMES],
         values.map((value, at) => [value, ...both((method) => whole(counts[method][at]))])),
       build: () => [both((method, name) => ({
         type: "bar", x: values.map(plain), y: counts[method], hoverinfo: "text", textposition: "none",
@@ -153,7 +156,7 @@
     const plot = (id, what, key, format, axis, guides) => figure(id, {
       summary: `${what} for targets from ${level(targets[0])} to ${level(targets.at(-1))}. ${both((method, name) =>
         `${name}: from ${format(curve[method][key][0])} to ${format(curve[method][key].at(-1))}.`).join(" ")}`,
-      numbers: table(`${what} by target`, ["Target", "Split", "Neighborhood"],
+      numbers: table(`${what} by target`, ["Target", ...NAMES],
         targets.map((value, at) => [level(value), ...both((method) => format(curve[method][key][at]))])),
       build: () => [[...guides(), ...both((method, name) => ({
         ...style(method), mode: targets.length > 25 ? "lines" : "lines+markers", x: targets, y: curve[method][key],
@@ -202,7 +205,7 @@
     $(id).querySelector(".found").textContent = worst;
     figure(id, {
       summary: `Coverage by ${what} at target ${level(headline.target)}. ${worst}`,
-      numbers: table(`Coverage by ${what}`, ["Group", "Rows", "Split", "Neighborhood"],
+      numbers: table(`Coverage by ${what}`, ["Group", "Rows", ...NAMES],
         order.map((at) => [names[at], whole(rows[at]), ...both((method) => share(coverage[method][at]))])),
       build: () => [[dotted([x[0], x.at(-1)], [headline.target, headline.target]),
         ...both((method, name) => ({
@@ -226,6 +229,15 @@
       showGroups("classes-figure", "class, lowest first", classes, order, order.map((_, at) => at + 1),
         { title: "Rank of the class", range: [0, order.length + 1] });
     }
+  }
+
+  // Groups by the reader's own columns.
+  function showGivenGroups(groups) {
+    const line = (one) => [one.name, whole(one.rows), share(one.coverage), `${share(one.low)} to ${share(one.high)}`,
+      number(one.size), ...(data.compared ? [share(one.split)] : [])];
+    const columns = ["Group", "Rows", "Coverage", "95 %, all groups", "Mean size"];
+    $("groups-table").append(table("Coverage by group at the predictor’s own target",
+      [...columns, ...(data.compared ? ["Plain split"] : [])], groups.map(line), { kind: "full stack" }));
   }
 
   // Tuning ------------------------------------------------------------------------------------------------------------
@@ -397,7 +409,7 @@
     const ends = `Interval from ${known(row.lower) ? number(row.lower, 4) : "−∞"} to `
       + `${known(row.upper) ? number(row.upper, 4) : "+∞"}, ${prediction}.`;
     $("row-interval").replaceChildren(numberLine(`${ends} The ${truth}.`, [
-      ...(explorer.neighbor_column === "Residual" ? [] : row.neighbors).map((one) => ["tick", parseFloat(one.label), `neighbor ${one.row}: ${one.label}`]),
+      ...(explorer.neighbor_column === "Residual" ? [] : row.neighbors).map((one) => ["tick", parseFloat(one.label), `neighbor ${one.name}: ${one.label}`]),
       ["dot full", row.prediction, prediction, "below"], ["dot full truth", row.truth_value, truth, "above"],
     ], [row.lower, row.upper]), h("p", {}, ends));
   }
@@ -406,12 +418,12 @@
     const what = explorer.neighbor_column ?? (classification ? "Label" : "Target");
     const most = Math.max(...row.neighbors.map((one) => one.weight));
     const pictures = row.neighbors.some((one) => one.image) ? ["Image"] : [];
-    const cells = (one) => [String(one.row),
-      ...pictures.map(() => image(one.image, "thumb", `Row ${one.row}`) ?? "–"),
+    const cells = (one) => [one.name,
+      ...pictures.map(() => image(one.image, "thumb", one.name) ?? "–"),
       tagged(one.label, classification && one.label === row.truth && "truth"), score(one.score), bar(one.weight, most),
       number(one.distance)];
     if (!row.neighbors.length) {
-      $("row-neighbors").replaceChildren(h("p", {}, "No neighborhood: everyone counts alike."));
+      $("row-neighbors").replaceChildren(h("p", {}, "No neighborhood: one threshold for all rows."));
       return;
     }
     $("row-neighbors").replaceChildren(table(explorer.neighbors ?? "Nearest calibration rows",
@@ -425,9 +437,9 @@
     const [mark, word] = covered(row) ? ["✓", "Covered"] : ["✗", "Missed"];
     const at = classification ? target() : headline.target; // intervals are given at one target only
     const verdict = `${word} at target ${level(at)}: the ${classification ? "set" : "interval"} has ${sizeWords(row)}.`;
-    $("row-image").replaceChildren(image(row.image, "picture", `Test row ${row.row}`) ?? "");
+    $("row-image").replaceChildren(image(row.image, "picture", row.name) ?? "");
     $("row-image").hidden = !row.image;
-    $("row-title").textContent = `Row ${row.row}: ${row.truth}`;
+    $("row-title").textContent = `${row.name}: truth ${row.truth}`;
     $("row-verdict").textContent = `${mark} ${verdict}`;
     $("row-thresholds").replaceChildren("Local threshold ", score(row.threshold), `, global ${number(row.global, 4)} `
       + `(at target ${level(headline.target)}). `
@@ -436,19 +448,20 @@
     else showInterval(row);
     showNeighbors(row);
     $("explorer-output").textContent = `Target ${level(target())}: ${sizeWords(row)}, ${word.toLowerCase()}`;
-    return `Row ${row.row}, truth ${row.truth}. ${verdict}`;
+    return `${row.name}, truth ${row.truth}. ${verdict}`;
   }
 
   // With `keep`, the present row stays listed when the slider takes it out of the filter: nothing jumps.
   function listRows(keep) {
     const query = $("filter").value.trim().toLowerCase().replace(/^row\s+/, "");
     const chip = document.querySelector("#chips input:checked").value;
-    const fits = (row) => row.truth.toLowerCase().includes(query) || String(row.row).startsWith(query);
+    const fits = (row) => row.truth.toLowerCase().includes(query) || String(row.row).startsWith(query)
+      || row.name.toLowerCase().includes(query);
     const found = CHIPS[chip][1](explorer.rows.filter(fits));
     const present = explorer.rows[state.chosen];
     const listed = keep && !found.includes(present) ? [present, ...found] : found;
     $("rows").replaceChildren(...listed.map((row) => h("option", { value: explorer.rows.indexOf(row) },
-      `${row.row} · ${row.truth} · ${sizeWords(row)} · ${covered(row) ? "covered" : "missed"}`)));
+      `${row.name} · truth ${row.truth} · ${sizeWords(row)} · ${covered(row) ? "covered" : "missed"}`)));
     $("matches").textContent = found.length ? `(${found.length} of ${explorer.rows.length})` : "(none matches)";
     if (listed.length && !listed.includes(present)) state.chosen = explorer.rows.indexOf(listed[0]);
     $("rows").value = state.chosen;
@@ -489,7 +502,7 @@
   function showDiagnosis({ rows, theory }) {
     const text = (row) => row.map((value) => (typeof value === "number" ? number(value, 4) : value ?? "–"));
     const fill = (id, caption, columns, given) =>
-      $(id).append(table(caption, columns, given.map(text), { kind: "full text", left: columns }));
+      $(id).append(table(caption, columns, given.map(text), { kind: "full text stack", left: columns }));
     fill("diagnosis-rows", "What the rows say", ["Quantity", "Value", "Note"], rows);
     if (!theory) return;
     $("theory").hidden = false;
@@ -518,6 +531,7 @@
   section("sizes", data.sizes, showSizes);
   section("curve", curve, showCurve);
   section("evenness", (data.tenths || data.classes) && data, showEvenness);
+  section("groups", data.by_group, showGivenGroups);
   section("frontier", data.frontier, showFrontier);
   const moveRing = section("map", data.map, showMap) ?? (() => null);
   section("explorer", explorer?.rows.length, () => showExplorer(moveRing));

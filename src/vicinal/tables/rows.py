@@ -116,11 +116,17 @@ class Rows:
 
     def whole(self) -> tuple[ModelOutputs, NDArray[Any] | None]:
         """Return outputs and targets of all rows at once."""
+        chunk = self.read_all()
+        return chunk.outputs, chunk.targets
+
+    def read_all(self) -> RowChunk:
+        """Return all rows at once."""
         found = self.table.whole(self._columns_to_read())
         if not found:
             raise self._no_rows()
         with self._name_place(0):
-            return self._outputs(found), None if self.truth is None else found[self.truth]
+            truth = None if self.truth is None else found[self.truth]
+            return RowChunk(0, self._outputs(found), truth, {name: found[name] for name in self.kept})
 
     @contextmanager
     def _name_place(self, first: int) -> Iterator[None]:

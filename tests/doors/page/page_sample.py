@@ -86,6 +86,7 @@ def _classification(rng, names, rows, n, images):
         explored.append(
             {
                 "row": row,
+                "name": f"Row {row}",
                 "truth": names[truth[row]],
                 "truth_value": None,
                 "threshold": None if row % 25 == 3 else round(float(local[row]), 4),
@@ -110,6 +111,7 @@ def _classification(rng, names, rows, n, images):
                 "neighbors": [
                     {
                         "row": int(j),
+                        "name": f"Row {j}",
                         "label": names[truth[row]] if at_rank < 2 else names[known[j]],
                         "score": None if at_rank == 4 else round(float(scores[j]), 4),
                         "weight": round(float(weight[at_rank] / weight.sum()), 4),
@@ -122,6 +124,11 @@ def _classification(rng, names, rows, n, images):
         )
     counted = {way: np.bincount(np.minimum(found[at], 15), minlength=16).tolist() for way, found in sizes.items()}
     return {
+        "compared": True,
+        "by_group": [
+            {"name": name, "rows": 100, "coverage": 0.9, "low": 0.8, "high": 0.95, "size": 2.5, "split": 0.88}
+            for name in ("hospital = Oslo", "hospital = Rome")
+        ],
         "headline": _headline(
             hits["neighborhood"][at], sizes["neighborhood"][at], hits["split"][at], sizes["split"][at]
         ),
@@ -162,6 +169,7 @@ def _regression(rng, rows, n):
         explored.append(
             {
                 "row": row,
+                "name": f"Row {row}",
                 "truth": f"{truth:.2f}",
                 "truth_value": round(float(truth), 3),
                 "threshold": None if endless else round(float(half["neighborhood"][at, row]), 4),
@@ -175,7 +183,7 @@ def _regression(rng, rows, n):
                 "lower": None if endless else round(float(center - half["neighborhood"][at, row]), 3),
                 "upper": None if endless else round(float(center + half["neighborhood"][at, row]), 3),
                 "neighbors": [
-                    {"row": int(rng.integers(n)), "label": f"{v:.2f}", "score": round(abs(float(v - center)), 3)}
+                    {"row": k, "name": f"Row {k}", "label": f"{v:.2f}", "score": round(abs(float(v - center)), 3)}
                     | {"weight": 0.125, "distance": None if k > 5 else round(0.4 + 0.1 * k, 2), "image": None}
                     for k, v in enumerate(near)
                 ],
@@ -183,6 +191,11 @@ def _regression(rng, rows, n):
         )
     sizes = {way: 2 * found for way, found in half.items()}
     return {
+        "compared": True,
+        "by_group": [
+            {"name": name, "rows": 100, "coverage": 0.9, "low": 0.8, "high": 0.95, "size": 2.5, "split": 0.88}
+            for name in ("hospital = Oslo", "hospital = Rome")
+        ],
         "headline": _headline(
             hits["neighborhood"][at], sizes["neighborhood"][at], hits["split"][at], sizes["split"][at]
         )
@@ -213,7 +226,7 @@ def _headline(hits, sizes, split_hits, split_sizes):
         "size_word": "labels",
         "guarantee": "P(truth in the answer) = 1801 / 2001 = 0.900, over calibration rows and test row, if they are "
         "exchangeable and scores have no ties. It is an average over inputs.",
-        "advice": "The neighborhood makes the answers smaller at the same coverage; look at the worst tenth.",
+        "advice": "Compared with plain split on the same rows, answers are 9.0% smaller: keep it.",
         "settings": [
             ["Method", "Exact()"],
             ["Score", "NeverEmpty(APS())"],

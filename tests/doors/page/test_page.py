@@ -41,7 +41,7 @@ def files(tmp_path_factory):
     """Folder with a report for each kind of data."""
     pytest.importorskip("plotly", reason="the page inlines plotly.js")
     folder = tmp_path_factory.mktemp("pages")
-    nothing = dict.fromkeys(("sizes", "curve", "tenths", "classes", "frontier", "map", "diagnosis"))
+    nothing = dict.fromkeys(("sizes", "curve", "tenths", "classes", "by_group", "frontier", "map", "diagnosis"))
     reports = {
         "full": sample(),
         "classification": sample(**SMALL),
@@ -49,6 +49,7 @@ def files(tmp_path_factory):
         "few": sample(**SMALL, n=99),
         "hostile": sample(**SMALL | {"images": True}, hostile=True),
         "bare": sample(**SMALL) | nothing,
+        "alone": sample(**SMALL) | {"compared": False},
     }
     for name, data in reports.items():
         (folder / f"{name}.html").write_text(render(data), encoding="utf-8")
@@ -95,7 +96,7 @@ def show_path(page):
 @pytest.mark.parametrize(("name", "plots"), [("full", 7), ("regression", 6)])
 def test_it_opens_from_a_file_and_fits_a_phone(visit, name, plots):
     page = visit(name, width=375)
-    sections = ["headline", "sizes", "curve", "evenness", "frontier", "map", "explorer", "diagnosis"]
+    sections = ["headline", "sizes", "curve", "evenness", "groups", "frontier", "map", "explorer", "diagnosis"]
     assert show_path(page) == sections
     assert page.locator("nav a").count() == len(sections)
     assert page.locator("svg.main-svg >> nth=0").is_visible()
@@ -105,6 +106,24 @@ def test_it_opens_from_a_file_and_fits_a_phone(visit, name, plots):
     assert overflow(page) == 0
     page.set_viewport_size({"width": 1280, "height": 900})
     assert overflow(page) == 0
+
+
+def test_without_anything_to_compare_there_is_one_line(visit):
+    page = visit("alone")
+    traces = "[...document.querySelectorAll('#size-figure .plot')].map(plot => plot.data.length)"
+    assert page.evaluate(traces) == [1]
+    assert page.locator(".compared:visible").count() == 0
+    assert "plain split" not in page.inner_text("#headline").lower().replace(page.inner_text("#advice").lower(), "")
+    both = visit("classification")
+    assert both.evaluate(traces) == [2]
+    assert both.locator(".compared:visible").count() > 0
+
+
+def test_tables_are_not_cut_on_a_phone(visit):
+    page = visit("classification", width=390)
+    cut = "[...document.querySelectorAll('.stack')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert page.locator(".stack").count() >= 3
+    assert page.evaluate(cut) == 0
 
 
 def test_sections_without_data_are_hidden(visit):
@@ -195,14 +214,14 @@ def test_the_explorer_works_from_the_keyboard(visit):
 
     page.locator("#rows").focus()
     page.keyboard.press("ArrowDown")
-    assert page.inner_text("#row-title").startswith("Row 1:")
+    assert page.inner_text("#row-title").startswith("Row 1: truth ")
     assert page.inner_text("#live").startswith("Row 1, truth ")
     ring = page.evaluate("document.querySelector('#map-figure .plot').layout.shapes[0].xanchor")
     assert ring == sample(**SMALL)["explorer"]["rows"][1]["position"][0]
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # next
-    assert page.inner_text("#row-title").startswith("Row 2:")
+    assert page.inner_text("#row-title").startswith("Row 2: truth ")
     assert page.locator("#rows").input_value() == "2"
 
     page.locator("#chips input >> nth=0").focus()

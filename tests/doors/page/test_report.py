@@ -139,6 +139,29 @@ def test_the_static_plots_draw_the_same_data(tmp_path, make):
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_rows_are_called_by_their_ids_and_groups_are_shown():
+    outputs, labels = classification_rows(320, seed=1)
+    names = np.array([f"img-{row}" for row in range(320)])
+    called = vc.ModelOutputs.from_logits(outputs.logits, outputs.representations, row_ids=names)
+    predictor = vc.calibrate(called[:200], labels[:200], 0.8, localizer=vc.Exponential(20, 0.5))
+    towns = np.where(np.arange(120) % 3 == 0, "Oslo", "Rome")
+    data = gather_report(predictor, called[200:], labels[200:], groups={"town": towns}, rows=5)
+    for row in data["explorer"]["rows"]:
+        assert row["name"] == f"img-{200 + row['row']}"
+        assert [one["name"] for one in row["neighbors"]] == [f"img-{one['row']}" for one in row["neighbors"]]
+    assert [one["name"] for one in data["by_group"]] == ["town = Oslo", "town = Rome"]
+    sets = predictor.predict(called[200:])
+    assert data["by_group"][0]["coverage"] == sets.covers(labels[200:])[towns == "Oslo"].mean()
+    assert data["compared"]
+
+
+def test_a_report_of_plain_split_has_nothing_to_compare():
+    predictor, outputs, labels = classified(method=vc.Split())
+    assert not gather_report(predictor, outputs, labels, rows=5)["compared"]
+    local = classified()[0]
+    assert gather_report(local, outputs, labels, rows=5, baseline=predictor)["compared"]
+
+
 def test_t_sne_is_there_on_request():
     predictor, outputs, labels = classified()
     data = gather_report(predictor, outputs, labels, rows=5, projection=TSNE(perplexity=10))

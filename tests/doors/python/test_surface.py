@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import subprocess
 import sys
@@ -90,27 +91,37 @@ def vicinal_command(*arguments, **options):
     return run("-c", "from vicinal.cli import main; main()", *arguments, **options)
 
 
-def test_the_demo_prints_a_table_and_leaves_a_report_and_figures(tmp_path):
-    found = vicinal_command("demo", "--out", str(tmp_path / "figures"), "--json")
+@pytest.mark.slow
+def test_the_demo_shows_three_cases_and_leaves_reports_and_models(tmp_path):
+    found = vicinal_command("demo", "--out", str(tmp_path / "new"), "--json")
     assert found.returncode == 0, found.stderr
     result = json.loads(found.stdout)
-    assert len(result["rows"]) == 10
-    for row in result["rows"][1:]:
-        assert abs(row["coverage"] - 0.9) < 0.03
-    sizes = {row["method"]: row["mean_size"] for row in result["rows"]}
-    assert sizes["tuned, smallest"] < sizes["Split, LAC"]
-    assert 5e6 < Path(result["report"]).stat().st_size < 15e6
-    for figure in result["figures"]:
-        assert Path(figure).read_bytes().startswith(b"\x89PNG")
+    assert list(result["cases"]) == ["shifted", "counts", "images"]
+    for case in result["cases"].values():
+        assert case["sentence"].endswith(".")
+        for row in case["rows"]:
+            assert row["method"].startswith("naive") or abs(row["coverage"] - 0.9) < 0.045  # one cut of 1,000 rows
+    rows = {name: {row["method"]: row for row in case["rows"]} for name, case in result["cases"].items()}
+    votes, plain = rows["shifted"]["Split, LAC, neighbors' votes"], rows["shifted"]["Split, LAC"]
+    assert plain["mean_size"] > 4 * votes["mean_size"]
+    assert rows["counts"]["tuned, even"]["mean_size"] < rows["counts"]["Split"]["mean_size"]
+    assert rows["counts"]["tuned, even"]["worst_tenth"] > 0.2 + rows["counts"]["Split"]["worst_tenth"]
+    assert rows["images"]["tuned, smallest"]["mean_size"] < rows["images"]["Split, LAC"]["mean_size"]
+    page = Path(result["report"]).read_text(encoding="utf-8")
+    for name, case in result["cases"].items():
+        assert html.escape(case["question"]) in page
+        assert html.escape(case["sentence"]) in page
+        assert Path(result["pictures"][name]).read_bytes().startswith(b"\x89PNG")
+        assert 4e6 < Path(result["reports"][name]).stat().st_size < 15e6
+        assert vc.load(result["models"][name]).coverage == 0.9
 
 
-@pytest.mark.slow
-def test_the_demo_fits_a_terminal_of_80_columns(tmp_path):
-    found = vicinal_command("demo", "--out", str(tmp_path), "--coverage", "0.8")
+def test_one_case_of_the_demo_fits_a_terminal_of_80_columns(tmp_path):
+    found = vicinal_command("demo", "--case", "counts", "--out", str(tmp_path), "--coverage", "0.8")
     assert found.returncode == 0, found.stderr
-    assert "Exact, NeverEmpty(RAPS)" in found.stdout
+    assert "Split, range known" in found.stdout
     assert "…" not in found.stdout
-    assert "size_against_coverage.png" in found.stdout
+    assert "report.html" in found.stdout
 
 
 @pytest.mark.parametrize(
@@ -122,6 +133,7 @@ def test_the_demo_fits_a_terminal_of_80_columns(tmp_path):
         (("demo", "--out", __file__), "a folder that can be made"),
         (("demo", "--out", "/proc/nope/x"), "a folder that can be made"),
         (("demo", "--splits", "0"), "splits must be a whole number"),
+        (("demo", "--case", "cats"), "shifted or counts or images"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_code_2(arguments, words):
@@ -133,11 +145,11 @@ def test_bad_arguments_are_one_line_and_exit_code_2(arguments, words):
 
 
 @pytest.mark.slow
-def test_a_figure_that_cannot_be_written_is_one_line(tmp_path):
-    (tmp_path / "size_against_coverage.png").mkdir()
-    found = vicinal_command("demo", "--out", str(tmp_path))
+def test_a_picture_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "counts.png").mkdir()
+    found = vicinal_command("demo", "--case", "counts", "--out", str(tmp_path))
     assert found.returncode == 2
-    assert "size_against_coverage.png" in found.stderr
+    assert "counts.png" in found.stderr
     assert "Traceback" not in found.stderr
 
 
