@@ -101,7 +101,7 @@ def _check_folder(folder: Path, job: Mapping[str, Any], out: str | Path, anew: s
     names = [path.name for path in folder.iterdir()]
     other = next((one for one in names if one != NOTE and not (PIECE.fullmatch(one) or UNFINISHED.fullmatch(one))), "")
     if other:
-        msg = f"cannot write {out}: {folder.name} may hold only its own pieces, and {folder / other} is not one. Remove it."
+        msg = f"cannot write {out}: {folder.name} may hold only its own pieces; remove {folder / other}."
         raise CannotWrite(msg)
     if not resume or not any(PIECE.fullmatch(one) for one in names):
         return
