@@ -301,7 +301,7 @@ class TooLittleMemory(VicinalError, ValueError):
     what : str
         The block of work.
     advice : str
-        What to change in order to need less; it follows "Give more memory,".
+        What to change in order to need less memory.
     **facts : Any
         Further facts, which become attributes.
 

@@ -122,7 +122,7 @@ CALIBRATIONS = {
     "k beyond the rows": (
         lambda: calibrate(localizer=vc.Uniform(40)),
         TooFewRows,
-        "n_neighbors=40 asks for more neighbors than the 39 other rows",
+        "40 neighbors are more than the 39 other rows",
     ),
     "k beyond the reference": (
         lambda: calibrate(localizer=vc.Uniform(21), method=vc.SplitReference(0.5)),
