@@ -48,9 +48,9 @@ class NeighborSearch(InheritsDocs, ABC):
         progress : str, optional
             Label of a progress bar; None for no bar.
 
-        Yields
-        ------
-        block
+        Returns
+        -------
+        iterator of block
             Consecutive queries with the rows near them, as the engine reads them. To make blocks from lists of rows,
             use `vicinal.neighbors.numba_engine.listed_blocks`.
         """
