@@ -230,7 +230,7 @@ def test_it_rolls_without_touching_the_index(monkeypatch):
 def test_a_report_and_tuning_work_with_it():
     found = vc.calibrate(OUTPUTS, LABELS, 0.9, method=vc.SplitReference(), search=vc.FaissSearch(vc.IVF(), recall=0.9))
     assert found.tuning is not None
-    assert isinstance(found.calibration.searched_by(), vc.FaissSearch)
+    assert isinstance(found.calibration.get_search(), vc.FaissSearch)
 
 
 def refusals():

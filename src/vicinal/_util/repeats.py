@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,17 +83,18 @@ def find_known(known: Floats, given: Floats) -> Bools:
     return np.isin(theirs, ours)
 
 
-def check_repeats(known: Floats, given: Floats, message: str) -> None:
+def check_repeats(known: Floats, given: Floats, message: str, **facts: Any) -> None:
     """Refuse rows that certainly repeat known ones; warn where they probably do.
 
-    `{repeats}` in the message is replaced by the number of repeated rows.
+    `{repeats}` in the message is replaced by the number of repeated rows, other names by `facts`.
     """
     found = find_repeats(known, given)
+    error = Incompatible(message, repeats=found, **facts)
     if found.certain:
-        raise Incompatible(message.format(repeats=found))
+        raise error
     if found.suspicious:
         said = f"This may be a coincidence (probability at most {found.chance:.1g}), so it is only a warning."
-        warnings.warn(f"{message.format(repeats=found)} {said}", stacklevel=2)
+        warnings.warn(f"{error} {said}", stacklevel=2)
 
 
 def _chance(across: int, counts: Ints, n: int, g: int) -> float:

@@ -75,9 +75,7 @@ class HNSW(Index):
         """Restore the graph from its edges, and check that none leads out of it."""
         n, layout = len(rows), HNSWLayout(rows, self)
         order, entry = kept.order("index.order", n), int(kept.counts("index.entry", 1, most=n - 1)[0])
-        highest = (
-            layout.index.hnsw.cum_nneighbor_per_level.size() - 1
-        )  # the highest level for which faiss can locate edges
+        highest = layout.index.hnsw.cum_nneighbor_per_level.size() - 1  # the highest that faiss can locate
         levels = kept.links("index.levels", n, most=highest)
         if n == 0 or levels.min() < 1 or levels[entry] != levels.max():
             msg = "the levels of a graph must be at least 1, and its entry must be on the highest level."
