@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal._util.arrays import Bools, Floats, Ints
+from vicinal._util.arrays import Bools, Ints, Reals
 from vicinal.kernels.exact import Joined
 from vicinal.kernels.ranks import UNITS
 
 
-def round_ranks(below: Ints | Floats, total: Ints | Floats) -> Ints:
+def round_ranks(below: Ints | Reals, total: Ints | Reals) -> Ints:
     """Return the ranks below / total in units of 2^-32, (n,); 0 where the total is 0.
 
     Examples

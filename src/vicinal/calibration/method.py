@@ -476,9 +476,7 @@ class Method(InheritsDocs, ABC):
             If the method does not define `restore`.
         """
         if type(self).restore is Method.restore:
-            msg = (
-                f"{type(self).__name__} cannot be saved or loaded, because it does not define the method restore."
-            )
+            msg = f"{type(self).__name__} cannot be saved or loaded, because it does not define the method restore."
             raise Incompatible(msg)
 
     def neighbor_ids(self, outputs: ModelOutputs) -> RowIds | None:

@@ -17,7 +17,7 @@ MULTIPLES = (0.025, 0.05, 0.1, 0.2, math.inf)
 """Bandwidths that a fit tries, as multiples of the median distance to the k-th neighbor; inf: equal weights."""
 
 
-def nearby(lists: NeighborLists, n_neighbors: int | float, multiple: float) -> Localizer:
+def make_localizer(lists: NeighborLists, n_neighbors: int | float, multiple: float) -> Localizer:
     """Return a localizer whose bandwidth is a multiple of the median distance to the k-th neighbor.
 
     Such a bandwidth does not depend on the scale of the representations. An infinite one stands for equal weights.
@@ -35,15 +35,15 @@ def fit_neighborhood(rows: Readable, loss: Callable[[NeighborLists, Localizer], 
     lists = NeighborLists.among(rows, counts[-1])
 
     def localizer_at(place: tuple[int, int]) -> Localizer:
-        return nearby(lists, counts[place[0]], MULTIPLES[place[1]])
+        return make_localizer(lists, counts[place[0]], MULTIPLES[place[1]])
 
-    return localizer_at(downhill(len(counts), len(MULTIPLES), lambda place: loss(lists, localizer_at(place))))
+    return localizer_at(descend_grid(len(counts), len(MULTIPLES), lambda place: loss(lists, localizer_at(place))))
 
 
 Place: TypeAlias = tuple[int, int]
 
 
-def downhill(rows: int, columns: int, loss: Callable[[Place], float]) -> Place:
+def descend_grid(rows: int, columns: int, loss: Callable[[Place], float]) -> Place:
     """Return a local minimum on a grid, found by descent from its middle; the loss of each cell is computed once."""
     known: dict[Place, float] = {}
 
