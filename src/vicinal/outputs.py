@@ -1,4 +1,4 @@
-"""What a trained model said about a number of rows: the only thing vicinal needs to know of the model."""
+"""Outputs of a trained model for a number of rows: all that vicinal needs to know of the model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,24 @@ RowSelection: TypeAlias = slice | Ints | NDArray[np.bool_]
 class ModelOutputs(ABC):
     """Outputs of a model for n rows, with the representation of each row and optional ids or uniforms.
 
-    Arrays are kept as they came (float16, float32 or float64) and are never changed.
+    Made by `from_logits`, `from_probabilities`, `from_predictions` or `from_quantiles`. Arrays keep their type
+    (float16, float32 or float64) and are never changed. Select rows by a slice, row numbers or a mask:
+    `outputs[:100]`.
+
+    Parameters
+    ----------
+    representations : array of shape (n, d) or None
+        Where each row lies, for distances between rows: features, or activations of a layer.
+    row_ids : array of shape (n,) or None
+        Whole numbers or text that identify the rows.
+    uniforms : array of shape (n,) or None
+        Uniform numbers in [0, 1] for randomized scores such as `APS`.
+
+    Notes
+    -----
+    A randomized score needs a uniform number U for each row. It is taken from `uniforms` where they are given, else
+    computed from the row id, else from the logits or probabilities of the row, always with the seed of the score. The
+    same row then gets the same answer in every batch, order and process.
 
     Examples
     --------
@@ -67,7 +84,40 @@ class ModelOutputs(ABC):
         row_ids: ArrayLike | None = None,
         uniforms: ArrayLike | None = None,
     ) -> ClassificationOutputs:
-        """Wrap unnormalized class scores (n, classes)."""
+        """Wrap the logits of a classifier.
+
+        Parameters
+        ----------
+        logits : array of shape (n, classes)
+            Unnormalized class scores: what softmax is applied to.
+        representations : array of shape (n, d), optional
+            Where each row lies, for distances between rows.
+        class_names : sequence of str, optional
+            One distinct name for each class.
+        row_ids : array of shape (n,), optional
+            Whole numbers or text that identify the rows. The uniforms of randomized scores are computed from them.
+        uniforms : array of shape (n,), optional
+            Uniform numbers in [0, 1] for randomized scores, independent of the rows.
+
+        Returns
+        -------
+        ClassificationOutputs
+            The checked outputs.
+
+        Raises
+        ------
+        InvalidValue
+            If a logit or a representation is not finite, or ids, names or uniforms are not valid.
+        ShapeMismatch
+            If the arrays do not have one row each, or there are fewer than two classes.
+        TooFewRows
+            If there are no rows.
+
+        Examples
+        --------
+        >>> ModelOutputs.from_logits([[2.0, 0.0], [0.0, 1.0]], class_names=["cat", "dog"])
+        ClassificationOutputs(2 x 2 float64 logits)
+        """
         array = as_reals(logits, "logits", 2)
         check_classes(array, "logits")
         check_finite(array, "logits")
@@ -87,7 +137,40 @@ class ModelOutputs(ABC):
         row_ids: ArrayLike | None = None,
         uniforms: ArrayLike | None = None,
     ) -> ClassificationOutputs:
-        """Wrap class probabilities (n, classes), each row summing to one."""
+        """Wrap the class probabilities of a classifier.
+
+        Parameters
+        ----------
+        probabilities : array of shape (n, classes)
+            Class probabilities; each row sums to one.
+        representations : array of shape (n, d), optional
+            Where each row lies, for distances between rows.
+        class_names : sequence of str, optional
+            One distinct name for each class.
+        row_ids : array of shape (n,), optional
+            Whole numbers or text that identify the rows. The uniforms of randomized scores are computed from them.
+        uniforms : array of shape (n,), optional
+            Uniform numbers in [0, 1] for randomized scores, independent of the rows.
+
+        Returns
+        -------
+        ClassificationOutputs
+            The checked outputs.
+
+        Raises
+        ------
+        InvalidValue
+            If a row is negative anywhere or does not sum to one, or ids, names or uniforms are not valid.
+        ShapeMismatch
+            If the arrays do not have one row each, or there are fewer than two classes.
+        TooFewRows
+            If there are no rows.
+
+        Examples
+        --------
+        >>> ModelOutputs.from_probabilities([[0.9, 0.1]], [[1.0, 2.0, 3.0]])
+        ClassificationOutputs(1 x 2 float64 probabilities, 1 x 3 float64 representations)
+        """
         array = as_reals(probabilities, "probabilities", 2)
         check_classes(array, "probabilities")
         check_probabilities(array)
@@ -106,7 +189,38 @@ class ModelOutputs(ABC):
         scales: ArrayLike | None = None,
         row_ids: ArrayLike | None = None,
     ) -> RegressionOutputs:
-        """Wrap point predictions (n,) and, for `ScaledResidual`, a positive scale for each row."""
+        """Wrap the point predictions of a regression model.
+
+        Parameters
+        ----------
+        predictions : array of shape (n,)
+            Predicted values.
+        representations : array of shape (n, d), optional
+            Where each row lies, for distances between rows.
+        scales : array of shape (n,), optional
+            A positive scale for each row, such as a predicted standard deviation, for `ScaledResidual`.
+        row_ids : array of shape (n,), optional
+            Whole numbers or text that identify the rows.
+
+        Returns
+        -------
+        RegressionOutputs
+            The checked outputs.
+
+        Raises
+        ------
+        InvalidValue
+            If a number is not finite, a scale is not above 0, or ids are not valid.
+        ShapeMismatch
+            If the arrays do not have one row each.
+        TooFewRows
+            If there are no rows.
+
+        Examples
+        --------
+        >>> ModelOutputs.from_predictions([1.0, 2.0], scales=[0.5, 0.1])
+        RegressionOutputs(2 rows of predictions, scales)
+        """
         points = _column(predictions, "predictions")
         widths = None
         if scales is not None:
@@ -132,7 +246,38 @@ class ModelOutputs(ABC):
         *,
         row_ids: ArrayLike | None = None,
     ) -> RegressionOutputs:
-        """Wrap a predicted lower and upper quantile (n,) each, for `CQR`; they may cross."""
+        """Wrap the predicted lower and upper quantiles of a regression model, for `CQR`.
+
+        Parameters
+        ----------
+        lower : array of shape (n,)
+            Predicted lower quantile of each row.
+        upper : array of shape (n,)
+            Predicted upper quantile of each row. It may be below the lower one.
+        representations : array of shape (n, d), optional
+            Where each row lies, for distances between rows.
+        row_ids : array of shape (n,), optional
+            Whole numbers or text that identify the rows.
+
+        Returns
+        -------
+        RegressionOutputs
+            The checked outputs.
+
+        Raises
+        ------
+        InvalidValue
+            If a number is not finite, or ids are not valid.
+        ShapeMismatch
+            If the arrays do not have one row each.
+        TooFewRows
+            If there are no rows.
+
+        Examples
+        --------
+        >>> ModelOutputs.from_quantiles([0.0, 1.0], [2.0, 4.0])
+        RegressionOutputs(2 rows of lower, upper)
+        """
         low, high = _column(lower, "lower"), _column(upper, "upper")
         check_rows(len(low), high, "upper", "lower")
         return RegressionOutputs(
@@ -146,7 +291,29 @@ class ModelOutputs(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassificationOutputs(ModelOutputs):
-    """Logits or probabilities, whichever the model gave."""
+    """Outputs of a classifier: logits or probabilities, whichever the model gave.
+
+    Parameters
+    ----------
+    representations : array of shape (n, d) or None
+        Where each row lies, for distances between rows.
+    row_ids : array of shape (n,) or None
+        Whole numbers or text that identify the rows.
+    uniforms : array of shape (n,) or None
+        Uniform numbers in [0, 1] for randomized scores.
+    logits : array of shape (n, classes) or None
+        Unnormalized class scores.
+    probabilities : array of shape (n, classes) or None
+        Class probabilities, where there are no logits.
+    class_names : tuple of str or None
+        Name of each class.
+
+    Examples
+    --------
+    >>> outputs = ModelOutputs.from_probabilities([[0.9, 0.1], [0.3, 0.7]])
+    >>> outputs[:1].given
+    array([[0.9, 0.1]])
+    """
 
     logits: Reals | None  # (n, classes)
     probabilities: Reals | None  # (n, classes)
@@ -158,7 +325,7 @@ class ClassificationOutputs(ModelOutputs):
 
     @cached_property
     def given(self) -> Reals:
-        """The array the model gave, (n, classes)."""
+        """The array that the model gave: logits or probabilities, (n, classes)."""
         array = self.probabilities if self.logits is None else self.logits
         assert array is not None  # noqa: S101  one of the two is always there, by construction
         return array
@@ -174,7 +341,31 @@ class ClassificationOutputs(ModelOutputs):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RegressionOutputs(ModelOutputs):
-    """Point predictions, with scales or without, or two quantiles."""
+    """Outputs of a regression model: point predictions, with or without scales, or two quantiles.
+
+    Parameters
+    ----------
+    representations : array of shape (n, d) or None
+        Where each row lies, for distances between rows.
+    row_ids : array of shape (n,) or None
+        Whole numbers or text that identify the rows.
+    uniforms : None
+        Not used in regression.
+    predictions : array of shape (n,) or None
+        Predicted values.
+    scales : array of shape (n,) or None
+        A positive scale for each row.
+    lower : array of shape (n,) or None
+        Predicted lower quantiles.
+    upper : array of shape (n,) or None
+        Predicted upper quantiles.
+
+    Examples
+    --------
+    >>> outputs = ModelOutputs.from_predictions([1.0, 2.0])
+    >>> outputs.predictions, outputs.lower
+    (array([1., 2.]), None)
+    """
 
     predictions: Floats | None  # (n,)
     scales: Floats | None  # (n,)
@@ -201,7 +392,7 @@ def _table_of(representations: Reals | None) -> str:
 
 
 class Companions(TypedDict):
-    """What may come with the outputs of either task, one row each."""
+    """Arrays that may accompany the outputs of either task, one row each."""
 
     representations: Reals | None
     row_ids: RowIds | None
@@ -211,27 +402,27 @@ class Companions(TypedDict):
 def as_classification(outputs: ModelOutputs) -> ClassificationOutputs:
     """Refuse anything but outputs of a classifier."""
     if not isinstance(outputs, ClassificationOutputs):
-        msg = f"this needs outputs of a classifier; {{column}}. Got {type(outputs).__name__}."
+        msg = f"this needs outputs of a classifier; got {type(outputs).__name__}. For a classifier, {{column}}."
         raise Incompatible(msg, column=Column("logits or probabilities"))
     return outputs
 
 
 def as_regression(outputs: ModelOutputs) -> RegressionOutputs:
-    """Refuse anything but outputs of a regression."""
+    """Refuse anything but outputs of a regression model."""
     if not isinstance(outputs, RegressionOutputs):
-        msg = f"this needs outputs of a regression; {{column}}. Got {type(outputs).__name__}."
+        msg = f"this needs outputs of a regression model; got {type(outputs).__name__}. For regression, {{column}}."
         raise Incompatible(msg, column=Column("predictions, or lower and upper"))
     return outputs
 
 
 def looks_like_probabilities(logits: Reals) -> bool:
-    """Return whether logits look as if a softmax had been taken already, by the first rows."""
+    """Return whether the first rows of logits look like probabilities: softmax was applied already."""
     first = logits[:1000]
     return bool(first.min() >= 0 and np.allclose(first.sum(axis=1, dtype=np.float64), 1, atol=1e-3))
 
 
 def stack_outputs(parts: Sequence[ModelOutputs]) -> ModelOutputs:
-    """Return the rows of several outputs of one kind, one after another; the first says the names of the classes.
+    """Return the rows of several outputs of one kind, one after another; class names are those of the first.
 
     Examples
     --------
@@ -245,7 +436,7 @@ def stack_outputs(parts: Sequence[ModelOutputs]) -> ModelOutputs:
 
 
 def check_classes(array: Reals, name: str) -> None:
-    """Refuse no rows, and fewer than two classes."""
+    """Refuse an array without rows, or with fewer than two classes."""
     if len(array) == 0:
         msg = f"{name} must have at least one row; got shape {array.shape}."
         raise TooFewRows(msg, rows=0, needed=1)
@@ -254,7 +445,7 @@ def check_classes(array: Reals, name: str) -> None:
             f"{name} must have at least two classes; got shape {array.shape}. "
             "For a binary model give both columns: p and 1 - p."
         )
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument=name, expected="at least two classes", found=array.shape)
 
 
 def as_class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ...] | None:
@@ -266,16 +457,17 @@ def as_class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ..
         raise InvalidValue(msg)
     texts = tuple(names)
     if not all(isinstance(text, str) for text in texts):
-        msg = "class_names must be text, so that a name is never taken for a class number: [str(name) for name in ...]."
+        wrong = next(text for text in texts if not isinstance(text, str))
+        msg = f"class_names must be text, to be told from class numbers; got {wrong!r}. Convert each name to text."
         raise InvalidValue(msg)
     texts = tuple(str(text) for text in texts)
     broken = next((text for text in texts if not _is_unicode(text)), None)
     if broken is not None:
-        msg = f"class_names must be Unicode text that can be written; {broken!r} is not."
+        msg = f"class_names must be valid Unicode; {broken!r} is not. Remove unpaired surrogates."
         raise InvalidValue(msg)
     if len(texts) != n_classes:
         msg = f"class_names must name each of the {n_classes} classes; got {len(texts)}."
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument="class_names", expected=n_classes, found=len(texts))
     if len(set(texts)) != len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
         msg = f"class_names must differ from each other; {twice!r} occurs twice."
@@ -308,8 +500,8 @@ def _companions(
         table = as_reals(representations, "representations", 2)
         check_rows(n_rows, table, "representations", other)
         if table.shape[1] == 0:
-            msg = "representations must have at least one column; pass None where there is none."
-            raise ShapeMismatch(msg)
+            msg = "representations must have at least one column; got none. Leave them out if there are none."
+            raise ShapeMismatch(msg, argument="representations", expected="at least one column", found=table.shape)
         check_finite(table, "representations")
         found["representations"] = table
     if row_ids is not None:
@@ -325,15 +517,15 @@ def _companions(
 
 
 def as_row_ids(row_ids: ArrayLike, n_rows: int, other: str) -> RowIds:
-    """Return one id for each row: whole numbers of 63 bits, or text."""
+    """Return one id for each row: whole numbers below 2^63, or text."""
     array = as_array(row_ids, "row_ids")
     if array.ndim != 1:
         msg = f"row_ids must be one id per row; got shape {array.shape}."
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument="row_ids", expected=1, found=array.shape)
     check_rows(n_rows, array, "row_ids", other)
     if array.dtype.kind in "iu":
         if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
-            msg = f"row_ids must fit 63 bits; got {array.max()}. Pass them as text: row_ids.astype(str)."
+            msg = f"row_ids must be below 2^63; got {array.max()}. Pass larger ids as text."
             raise InvalidValue(msg)
         return array.astype(np.int64)
     if array.dtype.kind in "UO" and all(isinstance(item, str) for item in array.tolist()):
@@ -343,7 +535,7 @@ def as_row_ids(row_ids: ArrayLike, n_rows: int, other: str) -> RowIds:
 
 
 def check_distinct_ids(row_ids: RowIds | None) -> None:
-    """Refuse rows of the same id: uniforms are drawn by it, and neighbors named."""
+    """Refuse rows with the same id: ids identify neighbors, and the uniforms of a row are computed from its id."""
     if row_ids is None:
         return
     found, counts = np.unique(row_ids, return_counts=True)

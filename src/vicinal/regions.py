@@ -1,4 +1,4 @@
-"""The answers: sets of labels for classification, intervals for regression."""
+"""Predictions: sets of labels for classification, intervals for regression."""
 
 from __future__ import annotations
 
@@ -17,14 +17,32 @@ from vicinal.errors import InvalidArgument, InvalidValue
 from vicinal.outputs import as_class_names
 
 SHOWN = 10
-"""Rows that a notebook shows, and labels of a row."""
+"""Number of rows that a notebook shows, and of labels in a row."""
 
-EMPTY = "no label of theirs scores below the threshold. Wrap the score in NeverEmpty(...) and calibrate again for none."
+EMPTY = "all their labels score above the threshold. To avoid empty sets, calibrate again with score=NeverEmpty(...)."
+"""What a notebook says about empty sets."""
 
 
 @dataclass(frozen=True, eq=False)
 class PredictionSets:
     """A set of labels for each of n rows.
+
+    `sets[0]` lists the labels of the first row; `sets[:10]` are the sets of the first ten rows.
+
+    Parameters
+    ----------
+    members : array of bool, shape (n, classes)
+        Whether each label is in the set of the row.
+    thresholds : array of shape (n,)
+        A label is in the set if its nonconformity score is at most the threshold.
+    confidences : array of shape (n,)
+        The probability that the model gives to its most probable label.
+    class_names : tuple of str, optional
+        Name of each class.
+    coverage : float, optional
+        The requested coverage.
+    classes : array of shape (classes,), optional
+        The labels in the type that targets have, ascending, where they are not 0, 1, 2, ...
 
     Examples
     --------
@@ -35,11 +53,11 @@ class PredictionSets:
     """
 
     members: Bools  # (n, classes)
-    thresholds: Floats  # (n,): a label belongs where its score is at most this
-    confidences: Floats  # (n,): the model's probability of its own top label
+    thresholds: Floats  # (n,)
+    confidences: Floats  # (n,)
     class_names: tuple[str, ...] | None = None
-    coverage: float | None = None  # what was asked for
-    classes: NDArray[Any] | None = None  # (classes,) ascending: the labels as targets name them, where not 0, 1, 2, ...
+    coverage: float | None = None
+    classes: NDArray[Any] | None = None  # (classes,)
 
     @cached_property
     def sizes(self) -> Ints:
@@ -70,12 +88,12 @@ class PredictionSets:
         Parameters
         ----------
         names : sequence of str, optional
-            What to call the classes.
+            Names of the classes, instead of `classes` and `class_names`.
 
         Returns
         -------
         list of list
-            The labels in the type that targets have (`classes`), or else class names, or else class numbers.
+            The labels as `classes` has them; without it as class names, and without those as class numbers.
         """
         known = self.classes if names is None else None
         chosen = self.class_names if names is None else as_class_names(names, self.members.shape[1])
@@ -86,9 +104,24 @@ class PredictionSets:
         return [[chosen[label] for label in np.flatnonzero(row)] for row in self.members]
 
     def numbers(self, targets: ArrayLike) -> Ints:
-        """Return the class number of each target, given as a number, a class name or one of `classes`, (n,).
+        """Return the class number of each target.
 
-        A target that is none of `classes`, and so can be in no set, has number -1.
+        Parameters
+        ----------
+        targets : array of shape (n,)
+            Class numbers, class names or members of `classes`.
+
+        Returns
+        -------
+        array of int, shape (n,)
+            Class numbers. A target that is not one of `classes` has number -1: it can be in no set.
+
+        Raises
+        ------
+        InvalidValue
+            If a target is no class number or class name, or no target is one of `classes`.
+        ShapeMismatch
+            If there is not one target for each row.
         """
         if self.classes is None:
             return as_labels(targets, len(self), self.members.shape[1], self.class_names)
@@ -96,12 +129,24 @@ class PredictionSets:
         check_rows(len(self), array, "targets", "the sets")
         found = label_numbers(array, self.classes)
         if len(found) and found.max() < 0:
-            msg = f"targets must be classes of the model, such as {self.classes[0]!r}; none of them is."
+            given = f"none of them is one, the first is {array[0]!r}"
+            msg = f"targets must be classes of the model, such as {self.classes[0]!r}; {given}."
             raise InvalidValue(msg)
         return found
 
     def covers(self, targets: ArrayLike) -> Bools:
-        """Return for each row whether its set holds the target, (n,)."""
+        """Return whether each set contains the target of its row.
+
+        Parameters
+        ----------
+        targets : array of shape (n,)
+            Class numbers, class names or members of `classes`.
+
+        Returns
+        -------
+        array of bool, shape (n,)
+            True where the target is in the set.
+        """
         numbers = self.numbers(targets)
         return np.asarray(self.members[np.arange(len(self)), numbers] & (numbers >= 0))
 
@@ -112,11 +157,23 @@ class PredictionSets:
         return f"PredictionSets({n} rows of {classes} classes{mean}{f', {empty} empty' if empty else ''})"
 
     def to_pandas(self) -> Any:
-        """Return the sets as a pandas data frame, one row each: set, size, threshold, confidence."""
+        """Return the sets as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each set, with columns `set`, `size`, `threshold` and `confidence`.
+        """
         return pandas_frame(self._columns())
 
     def to_polars(self) -> Any:
-        """Return the sets as a polars data frame, one row each: set, size, threshold, confidence."""
+        """Return the sets as a polars data frame.
+
+        Returns
+        -------
+        polars.DataFrame
+            One row for each set, with columns `set`, `size`, `threshold` and `confidence`.
+        """
         return polars_frame(self._columns())
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -139,7 +196,14 @@ class PredictionSets:
 
 @dataclass(frozen=True)
 class TargetRange:
-    """What a target can be: from `low` to `high`, both included.
+    """The values that a target can take, from `low` to `high`, both included.
+
+    Parameters
+    ----------
+    low : float
+        Smallest possible value; -inf for no lower bound.
+    high : float
+        Largest possible value; +inf for no upper bound.
 
     Examples
     --------
@@ -153,7 +217,23 @@ class TargetRange:
 
     @classmethod
     def of(cls, given: TargetRange | Sequence[float | None] | None) -> TargetRange | None:
-        """Return the range of a pair (low, high), where None stands for no bound; None where there is none at all."""
+        """Return the range given as a pair.
+
+        Parameters
+        ----------
+        given : TargetRange, pair of float or None
+            The pair (low, high), where None stands for no bound; None for no range.
+
+        Returns
+        -------
+        TargetRange or None
+            The range, or None if none was given.
+
+        Raises
+        ------
+        InvalidArgument
+            If it is not a pair with low < high.
+        """
         if given is None or isinstance(given, TargetRange):
             return given
         expected = "a pair (low, high) with low < high, such as (0, None)"
@@ -167,13 +247,40 @@ class TargetRange:
         return cls(low, high)
 
     def clip(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-        """Return what of each interval is possible; where nothing is, the nearest possible value as a single point."""
-        empty = lower > upper  # stays so
+        """Return the part of each interval that lies in the range.
+
+        Parameters
+        ----------
+        lower : array of shape (n,)
+            Lower bounds.
+        upper : array of shape (n,)
+            Upper bounds.
+
+        Returns
+        -------
+        lower : array of shape (n,)
+            Lower bounds within the range.
+        upper : array of shape (n,)
+            Upper bounds within the range. An interval outside the range becomes the nearest possible value, as a
+            single point; an empty interval stays empty.
+        """
+        empty = lower > upper
         low, high = np.clip(lower, self.low, self.high), np.clip(upper, self.low, self.high)
         return np.where(empty, lower, low), np.where(empty, upper, high)
 
     def check(self, targets: Floats) -> None:
-        """Refuse targets that are not possible."""
+        """Refuse targets outside the range.
+
+        Parameters
+        ----------
+        targets : array of shape (n,)
+            Targets to check.
+
+        Raises
+        ------
+        InvalidValue
+            If a target lies outside the range.
+        """
         outside = (targets < self.low) | (targets > self.high)
         if outside.any():
             row = int(np.argmax(outside))
@@ -186,7 +293,20 @@ class TargetRange:
 
 @dataclass(frozen=True, eq=False)
 class PredictionIntervals:
-    """An interval for each of n rows; lower > upper says that it is empty.
+    """An interval for each of n rows.
+
+    `intervals[0]` is the pair of bounds of the first row; `intervals[:10]` are the intervals of the first ten rows.
+
+    Parameters
+    ----------
+    lower : array of shape (n,)
+        Lower bounds.
+    upper : array of shape (n,)
+        Upper bounds. An interval with lower > upper is empty.
+    thresholds : array of shape (n,)
+        A value is in the interval if its nonconformity score is at most the threshold.
+    coverage : float, optional
+        The requested coverage.
 
     Examples
     --------
@@ -198,8 +318,8 @@ class PredictionIntervals:
 
     lower: Floats  # (n,)
     upper: Floats  # (n,)
-    thresholds: Floats  # (n,): a value belongs where its score is at most this
-    coverage: float | None = None  # what was asked for
+    thresholds: Floats  # (n,)
+    coverage: float | None = None
 
     @cached_property
     def lengths(self) -> Floats:
@@ -224,7 +344,18 @@ class PredictionIntervals:
         return zip(self.lower.tolist(), self.upper.tolist(), strict=True)
 
     def covers(self, targets: ArrayLike) -> Bools:
-        """Return for each row whether its interval holds the target, (n,)."""
+        """Return whether each interval contains the target of its row.
+
+        Parameters
+        ----------
+        targets : array of shape (n,)
+            True values.
+
+        Returns
+        -------
+        array of bool, shape (n,)
+            True where the target is in the interval, bounds included.
+        """
         values = as_targets(targets, len(self))
         return (self.lower <= values) & (values <= self.upper)
 
@@ -233,11 +364,23 @@ class PredictionIntervals:
         return f"PredictionIntervals({len(self)} rows{mean})"
 
     def to_pandas(self) -> Any:
-        """Return the intervals as a pandas data frame, one row each: lower, upper, length, threshold."""
+        """Return the intervals as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each interval, with columns `lower`, `upper`, `length` and `threshold`.
+        """
         return pandas_frame(self._columns())
 
     def to_polars(self) -> Any:
-        """Return the intervals as a polars data frame, one row each: lower, upper, length, threshold."""
+        """Return the intervals as a polars data frame.
+
+        Returns
+        -------
+        polars.DataFrame
+            One row for each interval, with columns `lower`, `upper`, `length` and `threshold`.
+        """
         return polars_frame(self._columns())
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -270,7 +413,7 @@ def _more(n_rows: int) -> str:
 
 
 def _row(number: int, n_rows: int) -> int:
-    """Return a row number from 0; one from the end is negative. `IndexError` past either ends a loop."""
+    """Return a row number counted from 0, given one that may be negative; `IndexError` ends a loop over rows."""
     if not -n_rows <= number < n_rows:
         msg = f"row {number} is not one of the {n_rows} rows."
         raise IndexError(msg)
@@ -278,6 +421,6 @@ def _row(number: int, n_rows: int) -> int:
 
 
 def label_numbers(targets: NDArray[Any], classes: NDArray[Any]) -> Ints:
-    """Return where each target stands among the ascending `classes`, (n,); -1 where it does not."""
+    """Return the position of each target among the ascending `classes`, (n,); -1 for a target that is not one."""
     places = np.minimum(np.searchsorted(classes, targets), len(classes) - 1)
     return np.where(classes[places] == targets, places, -1)

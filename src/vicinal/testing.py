@@ -12,6 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import array_api_compat.numpy
@@ -27,6 +29,7 @@ from vicinal.neighbors.engine import engine_of
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs
 from vicinal.persistence.parts import Writer, read_parts
 from vicinal.predictor.calibrate import calibrate
+from vicinal.predictor.predictors import SetPredictor
 from vicinal.probability_models import ProbabilityModel
 from vicinal.representations import RepresentationMap
 from vicinal.scores import ClassificationScore, RegressionScore, Score
@@ -272,7 +275,7 @@ def check_map(mapping: RepresentationMap, representations: Reals) -> None:
 
 
 def check_method(method: Method, *, draws: int = 300) -> None:
-    """Check a method: sets are what p-values accept, alone and together, and cover as often as is promised.
+    """Check a method: sets, p-values and coverage agree, and a calibrated predictor survives saving and loading.
 
     Examples
     --------
@@ -305,6 +308,20 @@ def check_method(method: Method, *, draws: int = 300) -> None:
     if predictor.guarantee.probability is not None:
         _check_coverage(method, near, draws)
     _check_stored(method)
+    if type(method) in NAMES:
+        _check_saved(predictor, test)
+
+
+def _check_saved(predictor: SetPredictor, test: ClassificationOutputs) -> None:
+    """Check that a calibrated predictor can be saved to a file and loaded, and then predicts the same."""
+    from vicinal.persistence.load import load
+
+    with TemporaryDirectory() as folder:
+        predictor.save(Path(folder) / "checked.vicinal")
+        again = load(Path(folder) / "checked.vicinal")
+        _require(isinstance(again, SetPredictor), "a loaded predictor must be of the same kind")
+        _same(again.p_values(test), predictor.p_values(test), "a loaded predictor must give the same p-values")
+        _require(str(again.guarantee) == str(predictor.guarantee), "a loaded predictor must have the same guarantee")
 
 
 def _check_coverage(method: Method, near: Localizer | None, draws: int) -> None:

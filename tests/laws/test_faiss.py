@@ -131,7 +131,7 @@ def test_an_index_that_finds_too_few_is_helped_out():
     together, alone = predictor.predict(TEST), [predictor.predict(TEST[i : i + 1]) for i in range(20)]
     np.testing.assert_array_equal(together.thresholds[:20], [one.thresholds[0] for one in alone])
     reference = Reference.of(OUTPUTS.representations, np.arange(N))
-    listed = approximate.Laid(Nothing(), 1, approximate.Units(None, 1.0)).propose(
+    listed = approximate.BuiltIndex(Nothing(), 1, approximate.Units(None, 1.0)).propose(
         reference, TEST.representations, 40, K
     )
     assert listed.shape == (len(TEST), 40)
@@ -230,7 +230,7 @@ def test_it_rolls_without_touching_the_index(monkeypatch):
 def test_a_report_and_tuning_work_with_it():
     found = vc.calibrate(OUTPUTS, LABELS, 0.9, method=vc.SplitReference(), search=vc.FaissSearch(vc.IVF(), recall=0.9))
     assert found.tuning is not None
-    assert isinstance(found.calibration.searched_by(), vc.FaissSearch)
+    assert isinstance(found.calibration.get_search(), vc.FaissSearch)
 
 
 def refusals():
@@ -373,7 +373,7 @@ def test_a_network_refuses_it():
 def test_one_rule_gives_one_index():
     reference = Reference.of(OUTPUTS.representations, np.arange(N))
     search = vc.FaissSearch(vc.IVF())
-    one, other = (search.laid_out(reference, k) for k in (5, 5))
+    one, other = (search.find_index(reference, k) for k in (5, 5))
     assert one is other
 
 
@@ -431,7 +431,7 @@ def test_predicting_does_not_wait_for_another_index():
 
 def test_an_index_that_finds_nobody_leaves_it_to_all_rows():
     reference = Reference.of(OUTPUTS.representations, np.arange(N))
-    laid = approximate.Laid(Nothing(), 1, approximate.Units(None, 1.0))
+    laid = approximate.BuiltIndex(Nothing(), 1, approximate.Units(None, 1.0))
     listed = laid.propose(reference, TEST.representations, K, K)
     for query, rows in zip(TEST.representations, listed, strict=True):
         far = np.sum((OUTPUTS.representations.astype(float) - query) ** 2, axis=1)

@@ -251,7 +251,7 @@ def test_guarantees_say_what_is_promised():
         promise = predictor.guarantee
         if isinstance(method, (vc.LeaveOneOut, vc.PaperLiteral)):
             assert promise.probability is None
-            assert "promises nothing" in str(promise)
+            assert "guarantees nothing" in str(promise)
         else:
             assert promise.probability == promise.order / (promise.n + 1) >= 0.9
             assert f"{promise.order}/{promise.n + 1}" in str(promise)

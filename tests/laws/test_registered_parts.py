@@ -160,3 +160,20 @@ class Unfinished(ProbabilityModel):
 def test_a_part_that_breaks_a_law_is_told_which(check, law):
     with pytest.raises(AssertionError, match=law):
         check()
+
+
+@dataclass(frozen=True)
+class WithoutRestore(vc.Split):
+    """A method that does not define how a calibration is restored."""
+
+    restore = Method.restore
+
+
+def test_a_method_that_cannot_be_loaded_is_not_saved(tmp_path):
+    outputs, labels = classification_rows(60, 9)
+    predictor = vc.calibrate(outputs, labels, 0.8, method=WithoutRestore())
+    (tmp_path / "old.vicinal").write_bytes(b"old")
+    with pytest.raises(vc.Incompatible, match="WithoutRestore cannot be saved or loaded"):
+        predictor.save(tmp_path / "old.vicinal")
+    assert (tmp_path / "old.vicinal").read_bytes() == b"old"
+    assert len(predictor.predict(outputs)) == 60

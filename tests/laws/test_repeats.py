@@ -93,7 +93,7 @@ def test_calibration_rows_that_come_one_at_a_time_are_noticed():
             tell_known_rows()
     assert 100 < monitor.drift.rows < 115
     assert said
-    assert "It may be chance" in str(said[0].message)
+    assert "This may be a coincidence" in str(said[0].message)
     monitor.observe(new[:1], more[:1] + 1)  # new rows go on
 
 

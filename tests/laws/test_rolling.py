@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence():
     other, few = classification_rows(5, 8, classes=4)
     with pytest.raises(vc.ShapeMismatch, match="5 classes"):
         vc.roll(predictor, other, few)
-    with pytest.raises(vc.TooFewRows, match="must leave a row of the 50"):
+    with pytest.raises(vc.TooFewRows, match="there are 50 rows"):
         vc.roll(predictor, outputs[50:], labels[50:], drop=60)
     with pytest.raises(vc.TooFewRows, match="more neighbors than the 1 other"):
         vc.roll(predictor, outputs[50:52], labels[50:52], drop=50)

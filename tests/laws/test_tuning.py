@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import vicinal as vc
 from tests.instances import CLASSIFICATION_SCORES, classification_rows, regression_rows
 from vicinal.errors import Incompatible, InvalidArgument, TooFewRows
-from vicinal.neighbors.fit import downhill
+from vicinal.neighbors.fit import descend_grid
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.representations import RepresentationMap
 from vicinal.tuning.bench import Bench, LabelScores, ValueScores, neighborhoods
@@ -145,7 +145,7 @@ def test_walking_downhill_ends_where_no_neighbor_is_lower(values):
         asked.append(place)
         return grid[place]
 
-    row, column = downhill(3, 4, loss)
+    row, column = descend_grid(3, 4, loss)
     assert len(asked) == len(set(asked))
     beside = [(row + a, column + b) for a, b in ((-1, 0), (1, 0), (0, -1), (0, 1))]
     assert all(grid[row, column] <= grid[at] for at in beside if 0 <= at[0] < 3 and 0 <= at[1] < 4)

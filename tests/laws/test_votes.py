@@ -191,7 +191,7 @@ BAD = {
     "no residual": (
         lambda: vc.NeighborScales.fit(regressed()[0], regressed()[0].predictions),
         InvalidValue,
-        "every residual is 0",
+        "all residuals are 0",
     ),
     "a scale that is a number": (lambda: vc.ScaledResidual(2.0), Incompatible, "scale must be a fitted model"),
     "quantiles": (

@@ -44,7 +44,7 @@ class Blind(Index):
     def resolve(self, layout, effort):
         return self
 
-    def laid(self, rows, first, seed, progress):
+    def lay_out(self, rows, first, seed, progress):
         return SameForAll(first)
 
     def restore(self, rows, kept):

@@ -1,4 +1,4 @@
-"""The door: whatever is array-like becomes a checked numpy array here, once; inside, types are trusted."""
+"""Input validation: anything array-like is converted to a checked numpy array once, where it enters the library."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LARGEST = 2**63 - 1
 """The largest whole number that fits 64 bits."""
 
 PROPER = {2: 2e-2, 4: 1e-3, 8: 1e-3}
-"""How far a probability row may sum from one, by bytes of its float type; half precision rounds each entry."""
+"""How far the sum of a probability row may differ from one, by bytes of its float type."""
 
 
 def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Return a numpy array of anything array-like; refuse what cannot be one, and masked entries."""
+    """Return a numpy array of anything array-like; refuse what cannot be converted, and masked entries."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
         msg = f"{name} must not have masked entries; got {int(np.ma.getmaskarray(values).sum())}. Fill or drop them."
         raise InvalidValue(msg)
@@ -47,19 +47,19 @@ def as_reals(values: ArrayLike, name: str, ndim: int) -> Reals:
         single = " Use .reshape(-1, 1) for a single column." if name == "representations" else ""
         hint = {(2, 1): " Use .ravel().", (1, 2): single}.get((array.ndim, ndim), "")
         msg = f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}.{hint}"
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument=name, expected=ndim, found=array.shape)
     if array.dtype.kind != "f" or array.dtype.itemsize not in PROPER:
         array = array.astype(np.float64)
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def at_least_single(array: Reals) -> Reals:
-    """Return float16 as float32, which the kernels can read, and anything else as it is."""
+    """Return float16 arrays as float32, which the kernels can read, and all others unchanged."""
     return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
-def first_row(check: Callable[[int, int], int], n_rows: int, row_length: int) -> int:
-    """Return the first row that `check(start, stop)` finds over all rows, or -1, chunk by chunk on threads."""
+def find_first_row(check: Callable[[int, int], int], n_rows: int, row_length: int) -> int:
+    """Return the first row that `check(start, stop)` finds among all rows, or -1; chunks run on threads."""
     found: list[int] = []
 
     def work(start: int, stop: int) -> None:
@@ -74,16 +74,18 @@ def first_row(check: Callable[[int, int], int], n_rows: int, row_length: int) ->
 def check_finite(array: Reals, name: str) -> None:
     """Refuse NaN and infinities, naming the first row that holds one."""
     table = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(-1, 1)
-    if not COMPILED:  # torch alone is enough to run a saved module
+    if not COMPILED:  # without numba: a saved torch module needs none
         broken = np.flatnonzero(~np.isfinite(table).all(axis=1))
         row = int(broken[0]) if len(broken) else -1
     elif table.dtype == np.float16:
         bits = table.view(np.uint16)
-        row = first_row(
+        row = find_first_row(
             lambda start, stop: cast("int", row_kernels.first_not_finite_half(bits, start, stop)), *table.shape
         )
     else:
-        row = first_row(lambda start, stop: cast("int", row_kernels.first_not_finite(table, start, stop)), *table.shape)
+        row = find_first_row(
+            lambda start, stop: cast("int", row_kernels.first_not_finite(table, start, stop)), *table.shape
+        )
     if row >= 0:
         column = int(np.flatnonzero(~np.isfinite(table[row]))[0])
         place = "row {row}" + (f", column {column}" if array.ndim > 1 else "")
@@ -102,7 +104,7 @@ def check_probabilities(array: Reals) -> None:
 
 
 def _check_proper(array: Reals, tolerance: float, offset: int) -> None:
-    row = first_row(
+    row = find_first_row(
         lambda start, stop: cast("int", row_kernels.first_improper(array, tolerance, start, stop)), *array.shape
     )
     if row < 0:
@@ -123,16 +125,16 @@ def check_rows(n_rows: int, array: Sequence[object] | NDArray[np.generic], name:
     """Refuse an array whose number of rows differs."""
     if len(array) != n_rows:
         msg = f"{name} must have one row for each of the {n_rows} rows of {other}; got {len(array)}."
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument=name, expected=n_rows, found=len(array))
 
 
 def as_labels(targets: ArrayLike, n_rows: int, n_classes: int, names: tuple[str, ...] | None = None) -> Ints:
-    """Return class labels 0 .. n_classes - 1 as int64, one for each row; with `names`, those may be given instead."""
+    """Return class labels 0 .. n_classes - 1 as int64, one for each row, given as numbers or as some of `names`."""
     array = as_array(targets, "targets")
     if array.ndim != 1:
         hint = " Use .ravel()." if array.size == n_rows else ""
         msg = f"targets must be one label per row; got shape {array.shape}.{hint}"
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument="targets", expected=1, found=array.shape)
     check_rows(n_rows, array, "targets", "the outputs")
     if array.dtype.kind in "UO" and names is not None:
         return _numbers_of_names(array, names)
@@ -142,13 +144,13 @@ def as_labels(targets: ArrayLike, n_rows: int, n_classes: int, names: tuple[str,
             "To use names, {class_names}, or map them to their positions."
         )
         raise InvalidValue(msg, class_names=Column("class_names"))
-    # Compared before they are cast: a cast would turn NaN, infinities and huge numbers into others.
+    # Compared before the cast, which would turn NaN, infinities and huge numbers into valid labels.
     bad = np.flatnonzero(~((array >= 0) & (array < n_classes) & (array == np.floor(array))))
     if len(bad):
         row = int(bad[0])
         msg = (
             f"targets must be whole class numbers in 0 .. {n_classes - 1}; row {{row}} holds {array[row]}. "
-            "Labels start at 0: they are positions of columns."
+            "Labels are column numbers and start at 0."
         )
         raise InvalidValue(msg, row=row)
     return array.astype(np.int64)
@@ -159,7 +161,7 @@ def _numbers_of_names(array: NDArray[Any], names: tuple[str, ...]) -> Ints:
     given = array.tolist()
     unknown = next((row for row, name in enumerate(given) if name not in numbers), None)
     if unknown is not None:
-        msg = f"targets must be class names or numbers; row {{row}} holds {given[unknown]!r}, which is no class name."
+        msg = f"targets must be class names or numbers; row {{row}} holds {given[unknown]!r}, which is not one."
         raise InvalidValue(msg, row=unknown)
     return np.array([numbers[name] for name in given], dtype=np.int64)
 
@@ -211,12 +213,12 @@ def whole_number(name: str, value: object, *, least: int, most: int | None = Non
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number of Python's or numpy's, and no boolean."""
+    """Return whether a value is a number of Python or numpy, and not a boolean."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def seed_number(name: str, value: object) -> int:
-    """Return a whole number that fits 64 bits."""
+    """Return a whole number from 0 to 2^63 - 1."""
     return whole_number(name, value, least=0, most=LARGEST)
 
 

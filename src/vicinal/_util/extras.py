@@ -1,4 +1,4 @@
-"""Optional dependencies: imported where they are used, and named by their extra where they are absent."""
+"""Optional dependencies: imported where they are used; an error names the extra to install."""
 
 from __future__ import annotations
 

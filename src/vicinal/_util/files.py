@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, synced, and renamed into it."""
+"""Atomic writing of files: to a temporary file beside the target, synced, and renamed to the target."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import BinaryIO
 from vicinal.errors import CannotWrite, VicinalError
 
 LOCK_SECONDS = 0.1
-"""How long a lock is waited for: its file may be on its way out."""
+"""Seconds to wait for a lock: the process that held it may be releasing it."""
 
 
 @contextmanager
 def replacing(path: str | Path, apart: str = "") -> Iterator[BinaryIO]:
-    """Open a file to be written in place of `path`, which changes only when all is written, and at once.
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
-    A crash at any moment leaves the old file; what it had written lies beside it as `.NAME.part` until the next writer
-    removes it. Two writers at a time are refused, unless they say different words `apart`: then the last counts.
+    A crash at any moment leaves the old file, and a `.NAME.part` beside it that the next writer removes. A second
+    writer at the same time is refused, unless it passes another word `apart`: then the last one to finish wins.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def replacing(path: str | Path, apart: str = "") -> Iterator[BinaryIO]:
         with hold_lock(beside.with_suffix(".lock"), f"cannot write {path}: another process is writing it."):
             try:
                 beside.unlink(missing_ok=True)
-                with beside.open("xb+") as file:  # made anew: a link that was put there is not followed
+                with beside.open("xb+") as file:  # created, so that a link of this name is not followed
                     yield file
                     file.flush()
                     os.fsync(file.fileno())
@@ -53,23 +53,23 @@ def replacing(path: str | Path, apart: str = "") -> Iterator[BinaryIO]:
 
 
 def writable(path: str | Path) -> Path:
-    """Return where a path leads; refuse what is there and no file, and a folder in which nothing may be written."""
-    target = Path(path).expanduser().resolve()  # a link keeps pointing to the file, which is replaced
+    """Return the file that a path leads to; refuse folders, devices, and folders without write permission."""
+    target = Path(path).expanduser().resolve()  # the file that a link points to is replaced, not the link
     if target.is_dir():
         msg = f"cannot write {path}: it is a folder; name a file."
         raise CannotWrite(msg)
     if target.exists() and not target.is_file():
-        msg = f"cannot write {path}: something that is not a regular file stands there."
+        msg = f"cannot write {path}: it exists and is not a regular file."
         raise CannotWrite(msg)
     there = next(folder for folder in target.parents if folder.exists())
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        msg = f"cannot write {path}: nothing may be written in {there}."
+        msg = f"cannot write {path}: no permission to write in {there}."
         raise CannotWrite(msg)
     return target
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:
-    """Return whether two paths lead to one file."""
+    """Return whether two paths lead to the same file."""
     with suppress(OSError):
         return Path(one).expanduser().samefile(Path(other).expanduser())
     return False
@@ -77,7 +77,7 @@ def same_file(one: str | Path, other: str | Path) -> bool:
 
 @contextmanager
 def hold_lock(path: Path, refusal: str) -> Iterator[None]:
-    """Hold a lock file for this process alone; `refusal` is said where another process holds it."""
+    """Hold a lock file; raise `CannotWrite` with the text `refusal` if another process holds it."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path, timeout=LOCK_SECONDS)
@@ -88,20 +88,20 @@ def hold_lock(path: Path, refusal: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # while it is held, or it might be another's by now
+        with suppress(OSError):  # before the release: afterwards it may belong to another process
             path.unlink(missing_ok=True)
         lock.release()
 
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Turn whatever the system says about a file that is written into one sentence."""
+    """Turn errors of the operating system into `CannotWrite`."""
     try:
         yield
-    except VicinalError:  # it is in a sentence already
+    except VicinalError:
         raise
     except OSError as error:
-        msg = f"cannot write {path}: {(error.strerror or str(error)).lower()}; what was there before is as it was."
+        msg = f"cannot write {path}: {(error.strerror or str(error)).lower()}; an existing file is unchanged."
         raise CannotWrite(msg) from error
 
 

@@ -1,4 +1,4 @@
-"""Groups of rows by a number."""
+"""Groups of rows by the quantile of a number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GROUP_ROWS = 20
 
 
 def quantile_numbers(values: Floats, parts: int) -> Ints:
-    """Return which of about equally large groups by ascending value each row is in; equal values stay together.
+    """Return the group of each row, of `parts` groups of about equal size by ascending value; ties stay together.
 
     Examples
     --------
@@ -19,5 +19,5 @@ def quantile_numbers(values: Floats, parts: int) -> Ints:
     array([1, 0, 0, 1])
     """
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - counts / 2  # where the middle of each run of equal values stands
+    middle = np.cumsum(counts) - counts / 2  # the middle of each run of equal values
     return np.asarray((parts * middle / len(values)).astype(np.int64)[places])

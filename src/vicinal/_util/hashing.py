@@ -1,4 +1,4 @@
-"""Numbers that rows of floats hash to: what uniforms are keyed by, and what rows are recognized by."""
+"""Hashes of rows of floats: the uniforms of a row are computed from them, and repeated rows are found by them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vicinal.kernels import rows as kernels
 from vicinal.outputs import ModelOutputs
 
 ABSENT = -1.0
-"""Stands for the representations of rows that came without."""
+"""Hash of the representations of rows that have none."""
 
 
 def hash_values(values: Reals, seed: int) -> Floats:
@@ -33,7 +33,7 @@ def hash_values(values: Reals, seed: int) -> Floats:
 
 
 def hash_table(*tables: Readable) -> Floats:
-    """Return U for each row of tables side by side, hashed from float32 bits; they are read piece by piece, (n,)."""
+    """Return U for each row of tables side by side, hashed from float32 bits, (n,); tables are read in chunks."""
     n, width = len(tables[0]), sum(table.shape[1] for table in tables)
     keys, out = np.empty(width + 1, np.uint64), np.empty(n)
     kernels.hash_keys(np.uint64(0), keys)
@@ -47,7 +47,7 @@ def hash_table(*tables: Readable) -> Floats:
 
 
 def row_marks(outputs: ModelOutputs, targets: Ints | Floats) -> Floats:
-    """Return two numbers to recognize each row by, (n, 2): one of outputs and target, one of representations."""
+    """Return two hashes that identify each row, (n, 2): of its outputs and target, and of its representation."""
     columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
     apart = ("row_ids", "uniforms", "representations")
     found = [column for name, column in sorted(columns.items()) if isinstance(column, np.ndarray) and name not in apart]
@@ -79,7 +79,7 @@ def id_words(row_ids: NDArray[Any]) -> np.ndarray[tuple[int, int], np.dtype[np.u
 
 
 def fingerprint(outputs: ModelOutputs, targets: Ints | Floats) -> str:
-    """Return the SHA-256 of rows as they were given: outputs, representations, ids, and targets, in their order.
+    """Return the SHA-256 of outputs, representations, ids and targets, in the order of the rows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Importing modules on the user's word, so that they register parts of their own; a file is never believed."""
+"""Imports of modules that the user names, so that they register parts; names in a saved file are never imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vicinal.errors import MissingFile
 
 
 def import_modules(names: Sequence[str], folder: str | Path = "") -> None:
-    """Import modules by name, from a folder too: by default the working one.
+    """Import modules by name, also from a folder: by default the working directory.
 
     Examples
     --------
@@ -25,5 +25,5 @@ def import_modules(names: Sequence[str], folder: str | Path = "") -> None:
         except ModuleNotFoundError as error:
             if error.name is not None and name != error.name and not name.startswith(f"{error.name}."):
                 raise
-            msg = f"cannot import {name}: there is no such module, neither installed nor in the working folder."
+            msg = f"cannot import {name}: no such module is installed, and none is in the working folder."
             raise MissingFile(msg) from error

@@ -1,4 +1,4 @@
-"""Rows that are taken from a table, and mapped, only when they are read: a table on disk stays there."""
+"""Rows that are selected from a table, and mapped, only when they are read: a table on disk stays on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_MAPPED = 4096
 
 @dataclass(frozen=True, eq=False)
 class ReadRows:
-    """Some rows of a table, (n, d), in an order, each piece mapped as it is read.
+    """Selected rows of a table, (n, d), mapped in chunks when they are read.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class ReadRows:
 
     table: Reals
     chosen: Ints | None = None  # (n,), or None: all
-    made: Callable[[Reals], Reals] | None = None  # None: as they are
+    made: Callable[[Reals], Reals] | None = None  # map of the rows; None: unchanged
 
     def __len__(self) -> int:
         return len(self.table) if self.chosen is None else len(self.chosen)
@@ -45,7 +45,7 @@ class ReadRows:
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [self.made(self.table[:0])])
 
     def _map_rows(self, places: Ints) -> Reals:
-        """Return some rows of the table, mapped; what is refused is said with their numbers in the table."""
+        """Return mapped rows of the table; errors name rows by their number in the table."""
         assert self.made is not None  # noqa: S101  where this is called
         try:
             return self.made(self.table[places])
@@ -62,7 +62,7 @@ class ReadRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         return len(self), self._first.shape[1]
 
     @property
@@ -72,9 +72,9 @@ class ReadRows:
 
 
 Readable: TypeAlias = Reals | ReadRows
-"""A table of representations that is read piece by piece."""
+"""A table of representations that can be read in chunks."""
 
 
 def take_rows(rows: Readable, chosen: Ints) -> ReadRows:
-    """Return some rows, to be read later, (len(chosen), d)."""
+    """Return a selection of rows, (len(chosen), d), without reading them."""
     return rows.take_rows(chosen) if isinstance(rows, ReadRows) else ReadRows(rows, chosen)

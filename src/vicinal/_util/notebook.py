@@ -1,4 +1,4 @@
-"""How objects look in a notebook: small tables of HTML, nothing in them that a browser would run."""
+"""HTML views of objects in a notebook: small tables, with all text escaped."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 FACT = re.compile(r"(\S(?:.*?\S)?) {2,}(.*)")
-"""A line that says what something is and, after two spaces or more, its value."""
+"""A line with a name and, after two spaces or more, a value."""
 
 CELL = "padding:2px 12px 2px 0;text-align:left;vertical-align:top"
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Return a table.
+    """Return a table in HTML.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], captio
 
 
 def html_text(title: str, text: str) -> str:
-    """Return text as HTML: lines with a name and a value as a table, others as paragraphs.
+    """Return text as HTML: lines with a name and a value become a table, other lines become paragraphs.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Work in pieces that can be resumed: every finished piece is a file, whole or not there.
+"""Jobs that can be resumed: each finished piece of work is a file, written atomically.
 
-A piece's name holds a digest of all that its content depends on. So a piece that is there under the right name is
-finished and need not be made again, and a piece of other work is never taken for it. A note beside the pieces says what
-the whole job is, so that a resumed job can say in what it differs.
+The name of a piece contains a digest of everything that its content depends on. A file with the right name is therefore
+a finished piece of the same job. A note beside the pieces describes the job, so that resuming another job can be
+refused with the differences.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LOCK = "._job.lock"
 PIECE = re.compile(r"[\w.=-]+-[0-9a-f]{16}\.[a-z]+")
 UNFINISHED = re.compile(r"\..+\.(part|lock)")
 CALLED = {"input": "the input", "model": "the model", "wanted": "what was asked for", "vicinal": "the version"}
-"""What the entries of a job are called in a message."""
+"""Names of the entries of a job, for messages."""
 
 
 def name_piece(stem: str, about: object, suffix: str) -> str:
-    """Return the name of a piece: a stem for people, and a digest of all that its content depends on.
+    """Return the file name of a piece: a readable stem, and a digest of everything that its content depends on.
 
     Examples
     --------
@@ -46,18 +46,18 @@ class Pieces:
     folder: Path
 
     def find(self, name: str) -> Path | None:
-        """Return where a piece is, None where it is not finished."""
+        """Return the path of a finished piece, or None."""
         path = self.folder / name
         return path if path.is_file() else None
 
     @contextmanager
     def write(self, name: str, apart: str = "") -> Iterator[BinaryIO]:
-        """Open a piece to be written: it is there when all of it is."""
+        """Open a piece for writing; it exists once the block ends."""
         with replacing(self.folder / name, apart) as file:
             yield file
 
     def keep_only(self, names: Collection[str]) -> None:
-        """Remove all other pieces, the note too where no piece is left, and what was being written."""
+        """Remove all other pieces and unfinished files, and the note if no piece is left."""
         for path in list(self.folder.iterdir()) if self.folder.exists() else []:
             other = PIECE.fullmatch(path.name) and path.name not in names
             unfinished = UNFINISHED.fullmatch(path.name) and path.name != LOCK  # which goes when it is released
@@ -67,13 +67,13 @@ class Pieces:
 
 @contextmanager
 def hold_pieces(folder: Path, job: Mapping[str, Any], out: str | Path, *, resume: bool, anew: str) -> Iterator[Pieces]:
-    """Hold the pieces of a job for this process alone.
+    """Lock the folder of a job's pieces for this process.
 
-    With `resume`, pieces of another job are refused, and `anew` says how to begin anew; without, they are in the way
-    of nothing and stay until the first new piece is written. A folder in which nothing is left is removed.
+    With `resume`, pieces of another job are refused; the message ends with `anew`, which says how to start over.
+    Without it, old pieces stay until the first new piece is written. An empty folder is removed at the end.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        msg = f"cannot write {out}: {folder.name} stands in the way, and is no folder."
+        msg = f"cannot write {out}: {folder.name} exists and is not a folder. Remove or rename it."
         raise CannotWrite(msg)
     pieces = Pieces(folder)
     try:
@@ -91,17 +91,17 @@ def hold_pieces(folder: Path, job: Mapping[str, Any], out: str | Path, *, resume
 
 
 def write_note(pieces: Pieces, job: Mapping[str, Any]) -> None:
-    """Say of which job the pieces are; it must be there before the first of them."""
+    """Write the note that describes the job; it must exist before the first piece."""
     with replacing(pieces.folder / NOTE) as file:
         file.write(json.dumps(job, indent=2).encode())
 
 
 def _check_folder(folder: Path, job: Mapping[str, Any], out: str | Path, anew: str, *, resume: bool) -> None:
-    """Refuse a folder with files of others and, to be resumed, one with pieces of another job."""
+    """Refuse a folder with unrelated files and, when resuming, one with pieces of another job."""
     names = [path.name for path in folder.iterdir()]
     other = next((one for one in names if one != NOTE and not (PIECE.fullmatch(one) or UNFINISHED.fullmatch(one))), "")
     if other:
-        msg = f"cannot write {out}: {folder / other} is in the way; only pieces of it may be in {folder.name}."
+        msg = f"cannot write {out}: {folder.name} may hold only its own pieces; remove {folder / other}."
         raise CannotWrite(msg)
     if not resume or not any(PIECE.fullmatch(one) for one in names):
         return
@@ -112,5 +112,5 @@ def _check_folder(folder: Path, job: Mapping[str, Any], out: str | Path, anew: s
         msg = f"{folder / NOTE} is damaged or missing, so the run cannot be resumed. {anew}"
         raise InvalidFile(msg) from error
     if changed:
-        msg = f"{folder} is of another run: {', '.join(changed)} differed. {anew}"
+        msg = f"{folder} belongs to another run: {', '.join(changed)} differed. {anew}"
         raise InvalidFile(msg)

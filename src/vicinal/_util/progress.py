@@ -1,4 +1,4 @@
-"""Progress of long work: one bar, by tqdm, on a terminal or in a notebook."""
+"""Progress bars of tqdm, on a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar
 T = TypeVar("T")
 
 QUIET = 1.0
-"""Seconds without a compilation after which its bar goes away."""
+"""Seconds without a compilation after which its bar closes."""
 
 
 class Bar:
-    """A bar that is told how far the work has come; it shows nothing where tqdm is not there.
+    """A progress bar; without tqdm it shows nothing.
 
-    `shown` is True for a bar in any case, None for one where someone looks: on a terminal or in a notebook.
+    `shown` is True for a bar everywhere, False for none, and None for one on a terminal or in a notebook only.
 
     Examples
     --------
@@ -39,17 +39,17 @@ class Bar:
         self.close()
 
     def advance(self, count: int = 1) -> None:
-        """Say that so many more are done."""
+        """Add to the number of finished items."""
         self.done += count
         if self._bar is not None:
             self._bar.update(count)
 
     def reach(self, done: int) -> None:
-        """Say how many are done by now."""
+        """Set the number of finished items."""
         self.advance(done - self.done)
 
     def begin(self, what: str, total: int | None = None) -> None:
-        """Go on to other work, from its beginning."""
+        """Restart the bar for other work."""
         self.done = 0
         if self._bar is not None:
             self._bar.reset(total)
@@ -57,12 +57,12 @@ class Bar:
             self._bar.set_description(what)
 
     def draw(self) -> None:
-        """Draw the bar again, with the time that has passed."""
+        """Redraw the bar with the elapsed time."""
         if self._bar is not None:
             self._bar.refresh()
 
     def close(self) -> None:
-        """Take the bar away, or leave it as it is."""
+        """Close the bar."""
         if self._bar is not None:
             self._bar.close()
 
@@ -70,7 +70,7 @@ class Bar:
 def track(
     items: Iterable[T], what: str | None, total: int | None = None, unit: str = "block", *, shown: bool | None = True
 ) -> Iterator[T]:
-    """Yield items and show a bar as they are taken; `what` is None for no bar, and a single item shows none.
+    """Yield items and advance a bar; there is no bar if `what` is None or there is a single item.
 
     Examples
     --------
@@ -93,17 +93,17 @@ def _make_bar(what: str, total: int | None, unit: str, *, shown: bool | None, **
 
 
 class CompilationBar:
-    """Shows that kernels are being compiled, which happens once: it comes after a second and goes when all is done."""
+    """A bar shown while kernels are being compiled, if that takes longer than a second."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open = 0  # kernels that are being compiled: one may need another
+        self._open = 0  # kernels that are being compiled: one kernel may compile another
         self._done = 0
-        self._last = 0.0  # when the last was done
+        self._last = 0.0  # time when the last one was finished
         self._watched = False
 
     def begin(self) -> None:
-        """Say that a kernel is being compiled."""
+        """Count a kernel whose compilation begins."""
         with self._lock:
             self._open += 1
             if not self._watched:
@@ -111,14 +111,14 @@ class CompilationBar:
                 threading.Thread(target=self._watch, name="vicinal-compiling", daemon=True).start()
 
     def end(self) -> None:
-        """Say that a kernel was compiled; another may follow."""
+        """Count a kernel whose compilation ends."""
         with self._lock:
             self._open -= 1
             self._done += 1
             self._last = time.monotonic()
 
     def _watch(self) -> None:
-        """Draw the bar again and again, from a thread of its own: a long kernel tells nothing on its way."""
+        """Redraw the bar from a thread, because compiling a kernel reports no progress."""
         began, bar = time.monotonic(), None
         while True:
             time.sleep(QUIET / 4)

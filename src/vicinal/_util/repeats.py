@@ -1,8 +1,8 @@
-"""Whether rows have been seen before: compared as a whole, and against what chance would explain.
+"""Detection of rows that occur in two groups, such as calibration and test rows, more often than by chance.
 
-Rows of discrete features coincide by chance. Suppose the two groups were drawn alike. Then it is chance which rows are
-in which group, and rows that coincide lie across the groups as often as within them. A value that c of the n + g rows
-share lies in both groups with probability 1 - [C(n, c) + C(g, c)] / C(n + g, c). Where far more values do than that,
+Rows of discrete features coincide by chance. If the two groups are drawn from the same distribution, chance decides
+which rows are in which group, and equal rows occur across the groups as often as within them. A value that c of the
+n + g rows share occurs in both groups with probability 1 - [C(n, c) + C(g, c)] / C(n + g, c). If far more values do,
 rows were used twice.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,33 +20,33 @@ from vicinal._util.hashing import ABSENT
 from vicinal.errors import Incompatible
 
 CERTAIN, SUSPICIOUS = 1e-6, 1e-3
-"""Probabilities below which repeated rows are refused, and warned of."""
+"""Probabilities below which repeated rows are refused, and below which a warning is given."""
 
 FEW = 5
-"""Rows from which a group that lies in the other is the same rows, where no rows coincide within a group."""
+"""From this many rows, a group contained in the other counts as repeated, if no rows coincide within a group."""
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number with which two numbers are made one."""
+"""An odd number with which two hashes are combined into one."""
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """How many of a group of rows are among the known rows, and how probable as many are by chance."""
+    """How many rows of a group are among the known rows, and the probability of that many by chance."""
 
     count: int
     rows: int
-    chance: float  # an upper bound, about
-    distinct: bool = False  # whether whole rows coincide across the groups only, never within one
-    whole: bool = False  # whether one of the groups lies in the other
+    chance: float  # approximate upper bound
+    distinct: bool = False  # whether rows coincide across the groups only, never within one
+    whole: bool = False  # whether one group is contained in the other
 
     @property
     def certain(self) -> bool:
-        """Whether chance cannot explain them."""
+        """Whether the repeats cannot be explained by chance."""
         return self.chance < CERTAIN or (self.distinct and self.whole and self.count >= FEW)
 
     @property
     def suspicious(self) -> bool:
-        """Whether chance hardly explains them."""
+        """Whether the repeats are unlikely to be chance."""
         return self.chance < SUSPICIOUS or self.distinct
 
     def __str__(self) -> str:
@@ -53,7 +54,7 @@ class Repeats:
 
 
 def find_repeats(known: Floats, given: Floats) -> Repeats:
-    """Count the given rows that are among the known ones, both by their marks, (n,) or (n, 2).
+    """Count the given rows that are among the known ones, by the hashes of `row_marks`, (n,) or (n, 2).
 
     Examples
     --------
@@ -70,29 +71,30 @@ def find_repeats(known: Floats, given: Floats) -> Repeats:
     both, counts = np.unique(np.concatenate([ours, theirs]), return_counts=True)
     shared = counts > 1
     across = int(np.isin(both[shared], theirs[again]).sum())
-    # Whole rows, none of which coincides within a group.
+    # Rows with representations, of which none coincides with another of its group.
     distinct = known.ndim > 1 and counts.max() == 2 and across == shared.sum()  # noqa: PLR2004
     chance = _chance(across, counts[shared], len(ours), len(theirs))
     return Repeats(int(again.sum()), len(theirs), chance, bool(distinct), across == min(len(ours), len(theirs)))
 
 
 def find_known(known: Floats, given: Floats) -> Bools:
-    """Return which of the given rows are among the known ones, by their marks, (g,)."""
+    """Return which of the given rows are among the known ones, by the hashes of `row_marks`, (g,)."""
     ours, theirs = _join(known, given)
     return np.isin(theirs, ours)
 
 
-def check_repeats(known: Floats, given: Floats, message: str) -> None:
-    """Refuse given rows that are known for certain; warn where chance hardly explains them.
+def check_repeats(known: Floats, given: Floats, message: str, **facts: Any) -> None:
+    """Refuse rows that certainly repeat known ones; warn where they probably do.
 
-    `{repeats}` in the message stands for how many are the same.
+    `{repeats}` in the message is replaced by the number of repeated rows, other names by `facts`.
     """
     found = find_repeats(known, given)
+    error = Incompatible(message, repeats=found, **facts)
     if found.certain:
-        raise Incompatible(message.format(repeats=found))
+        raise error
     if found.suspicious:
-        said = f"It may be chance, with a probability of {found.chance:.1g} at most, and is not refused."
-        warnings.warn(f"{message.format(repeats=found)} {said}", stacklevel=2)
+        said = f"This may be a coincidence (probability at most {found.chance:.1g}), so it is only a warning."
+        warnings.warn(f"{error} {said}", stacklevel=2)
 
 
 def _chance(across: int, counts: Ints, n: int, g: int) -> float:
@@ -117,7 +119,7 @@ def _log_choose(n: int, counts: Ints) -> Floats:
 
 
 def _join(*groups: Floats) -> list[NDArray[np.uint64]]:
-    """Return one number for each row of each group: of all that both groups have."""
+    """Return one hash for each row of each group, with the representation where both groups have one."""
     bits = [np.ascontiguousarray(marks).view(np.uint64).reshape(len(marks), -1) for marks in groups]
     whole = all(marks.ndim > 1 and not np.any(marks[:, 1] == ABSENT) for marks in groups)
     if whole:

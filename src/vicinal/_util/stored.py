@@ -1,6 +1,6 @@
-"""The arrays from which a saved calibration is made again, each checked when it is taken.
+"""Arrays of a saved calibration, each checked when it is read.
 
-What follows from other arrays is not kept but derived again: two arrays in a file could then disagree.
+Arrays that follow from others are not saved but computed again, because two arrays in a file could disagree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vicinal.errors import CorruptArtifact
 
 @dataclass(frozen=True)
 class StoredArrays:
-    """Arrays by name.
+    """Saved arrays by name; reading one that is missing or invalid raises `CorruptArtifact`.
 
     Examples
     --------
@@ -51,16 +51,16 @@ class StoredArrays:
         return found
 
     def ascending(self, name: str, n: int | None = None) -> Floats:
-        """Return float64 numbers that do not fall, (n,), at least one."""
+        """Return float64 numbers in ascending order, (n,), at least one."""
         found = self.floats(name, n)
-        # Compared, not subtracted: the difference of two infinities is NaN.
+        # Not by np.diff: the difference of two infinities is NaN.
         if len(found) == 0 or not np.all(found[:-1] <= found[1:]):
             msg = f"{name} must be in ascending order."
             raise CorruptArtifact(msg)
         return found
 
     def lengths(self, name: str, n: int) -> Floats:
-        """Return float64 numbers of at least 0, maybe infinite, (n,)."""
+        """Return float64 numbers of at least 0, possibly infinite, (n,)."""
         found = self.floats(name, n)
         if np.any(found < 0):
             msg = f"{name} must not be negative."
@@ -84,7 +84,7 @@ class StoredArrays:
         return found
 
     def links(self, name: str, n: int | None, most: int) -> NDArray[np.int32]:
-        """Return whole numbers from -1, which is nobody, to `most`, in 32 bits, (n,)."""
+        """Return int32 numbers from -1, which stands for no row, to `most`, (n,)."""
         found = self._of(name, "i", 1, n)
         if found.dtype != np.int32 or (len(found) and (found.min() < -1 or found.max() > most)):
             msg = f"{name} must be int32 from -1 to {most}."

@@ -1,4 +1,4 @@
-"""Text that is put in messages, and strict JSON."""
+"""Text for messages, and strict JSON."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any, NoReturn
 
 
 def show_path(path: str | PathLike[str]) -> str:
-    """Return a path as it is put in a message: on one line, whatever it holds."""
+    """Return a path for a message, on one line."""
     text = str(path)
     return text if text.isprintable() else repr(text)
 
 
 def printable(text: str) -> str:
-    """Return a text without what a terminal would obey."""
+    """Return a text without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def one_line(error: object) -> str:
-    """Return what an error or another thing says of itself, on one line and not too long."""
+    """Return the text of an error or another object on one line, shortened to 300 characters."""
     text = printable(" ".join(str(error).split()) or type(error).__name__)
     return text if len(text) <= 300 else f"{text[:300]}..."  # noqa: PLR2004
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON as it is meant: it has no NaN and no infinities, and a name twice in an object would hide a value.
+    """Parse JSON; refuse NaN, infinities and repeated names in an object.
 
     Examples
     --------
@@ -36,13 +36,13 @@ def strict_json(text: str) -> Any:
 
 
 def _no_constant(text: str) -> NoReturn:
-    msg = f"JSON has no {text}"
+    msg = f"JSON must not contain {text}"
     raise ValueError(msg)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        msg = "a name comes twice in one object"
+        msg = "a name occurs twice in one object"
         raise ValueError(msg)
     return found

@@ -1,7 +1,7 @@
-"""How work is cut: into blocks that fit the memory a call may use, and into chunks for a bounded pool of threads.
+"""Division of work into blocks that fit the memory limit, and into chunks for a bounded pool of threads.
 
-No answer depends on either: a block's length changes nothing but time and memory. Kernels release the GIL, so threads
-are enough and fork stays safe.
+Results do not depend on the size of blocks and chunks; only time and memory do. Kernels release the GIL, so threads
+are sufficient, and forked processes stay safe.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import numpy as np
 from vicinal.errors import InvalidArgument, TooLittleMemory
 
 DEFAULT = 512.0
-"""Megabytes a call uses where nobody says otherwise, or the least it can do with."""
+"""Megabytes that a call may use where no limit is given; it uses more where one block needs more."""
 
 SIZES = {"": 1.0, "K": 1e-3, "M": 1.0, "G": 1e3, "T": 1e6}
 SIZES |= {f"{unit}B": size for unit, size in SIZES.items() if unit}
 SIZES |= {"KIB": 2**10 / 1e6, "MIB": 2**20 / 1e6, "GIB": 2**30 / 1e6}
-"""Megabytes in what a size may be written in."""
+"""Units of a size, in megabytes."""
 
 MOST = 1e12
 """Megabytes: more than any machine has."""
 
-_SAID: ContextVar[float | None] = ContextVar("memory", default=None)
+_LIMIT: ContextVar[float | None] = ContextVar("memory", default=None)
 
 
 def megabytes(name: str, value: object) -> float:
-    """Return a size as megabytes: a number of them, or a text such as "500 MB" or "2 GB".
+    """Return a size in megabytes, given as a number of megabytes or as text such as "500 MB" or "2 GB".
 
     Examples
     --------
@@ -55,28 +55,28 @@ def megabytes(name: str, value: object) -> float:
 
 @contextmanager
 def within(memory: float | str | None) -> Iterator[None]:
-    """Keep what is done inside to this much memory; None leaves it as it is."""
+    """Limit the memory that the enclosed work may use; None keeps the current limit."""
     if memory is None:
         yield
         return
-    token = _SAID.set(megabytes("memory", memory))
+    token = _LIMIT.set(megabytes("memory", memory))
     try:
         yield
     finally:
-        _SAID.reset(token)
+        _LIMIT.reset(token)
 
 
-def said_bytes() -> int | None:
-    """Return how many bytes may be used, as the call says, or `VICINAL_MEMORY`; None where nobody does."""
-    said = _SAID.get()
-    if said is None:
-        asked = os.environ.get("VICINAL_MEMORY", "")
-        said = megabytes("VICINAL_MEMORY", asked) if asked else None
-    return None if said is None else int(said * 1e6)
+def find_limit() -> int | None:
+    """Return the memory limit in bytes, given by the call or by `VICINAL_MEMORY`; None where there is none."""
+    limit = _LIMIT.get()
+    if limit is None:
+        text = os.environ.get("VICINAL_MEMORY", "")
+        limit = megabytes("VICINAL_MEMORY", text) if text else None
+    return None if limit is None else int(limit * 1e6)
 
 
 def working_bytes() -> int:
-    """Return how many bytes are used: as said, or by default.
+    """Return the memory limit in bytes, or the default.
 
     Examples
     --------
@@ -84,40 +84,38 @@ def working_bytes() -> int:
     ...     working_bytes()
     3000000
     """
-    said = _SAID.get()
-    if said is None and not os.environ.get("VICINAL_MEMORY"):
+    if _LIMIT.get() is None and not os.environ.get("VICINAL_MEMORY"):
         return int(DEFAULT * 1e6)
-    return said_bytes() or 0
+    return find_limit() or 0
 
 
 def rows_within(share: float, row_bytes: int, most: int) -> int:
-    """Return how many rows fit a share of the memory, from 1 to `most`."""
-    said = _SAID.get()
-    whole = DEFAULT * 1e6 if said is None and "VICINAL_MEMORY" not in os.environ else working_bytes()
+    """Return how many rows fit into a share of the memory, from 1 to `most`."""
+    whole = DEFAULT * 1e6 if _LIMIT.get() is None and "VICINAL_MEMORY" not in os.environ else working_bytes()
     return max(1, min(most, int(share * whole) // max(1, row_bytes)))
 
 
-def require(needed: int, what: str, advice: str, **facts: Any) -> None:
-    """Refuse where the least that work can be done in is more than was said."""
-    said = said_bytes()
-    if said is not None and needed > said:
-        raise TooLittleMemory(said, needed, what, advice, **facts)
+def require_memory(needed: int, what: str, advice: str, **facts: Any) -> None:
+    """Raise `TooLittleMemory` if the smallest block of work needs more than the limit."""
+    limit = find_limit()
+    if limit is not None and needed > limit:
+        raise TooLittleMemory(limit, needed, what, advice, **facts)
 
 
 MOST_QUERIES = 4096
-"""Queries in one block; fewer cost time, since BLAS threads go on spinning for a while after every product."""
+"""Largest number of queries in a block. Small blocks cost time: BLAS threads keep spinning after every product."""
 
 SCRATCH = 14 * 8
-"""Bytes that the hungriest kernel uses for each distance of a query, on each thread."""
+"""Bytes for each distance of a query, on each thread, in the kernel that uses most memory."""
 
 SHARE = 0.75
-"""Of the memory there is, what a block and the kernels on it may use; the rest is for rows on their way to it."""
+"""Share of the memory for a block and the kernels that work on it; the rest is for reading rows."""
 
 SHORTEST = 2**18
-"""Array entries below which a piece of work is not worth handing to a thread."""
+"""Fewest array entries for which a piece of work is given to a thread."""
 
 PIECES = 8
-"""Pieces of work for each thread, so that an uneven one does not keep the others waiting."""
+"""Pieces of work for each thread, so that one slow piece does not delay the others."""
 
 
 def thread_count() -> int:
@@ -133,15 +131,15 @@ def thread_count() -> int:
 def over_chunks(work: Callable[[int, int], object], n_rows: int, row_length: int, threads: int | None = None) -> None:
     """Call `work(start, stop)` for consecutive chunks of the `n_rows` rows of `row_length` entries, on threads.
 
-    Without `threads`, there are as many as `thread_count` says. The pool lives for one call only: nothing is left
-    behind that a fork could inherit half-alive.
+    Without `threads`, `thread_count` gives their number. The pool is closed after each call, so that a forked process
+    never inherits a pool without its threads.
     """
-    if n_rows * row_length <= SHORTEST:  # a service is asked row by row: a few microseconds count
+    if n_rows * row_length <= SHORTEST:  # a service predicts row by row, where microseconds count
         if n_rows:
             work(0, n_rows)
         return
     threads = threads or thread_count()
-    # Every thread gets several pieces of work, none too short to be worth a thread.
+    # Several pieces for each thread, none shorter than SHORTEST.
     chunk = max(-(-SHORTEST // max(1, row_length)), -(-n_rows // (PIECES * threads)))
     bounds = [(start, min(start + chunk, n_rows)) for start in range(0, n_rows, chunk)]
     workers = min(threads, len(bounds))
@@ -157,16 +155,16 @@ def over_chunks(work: Callable[[int, int], object], n_rows: int, row_length: int
 def plan_blocks(
     rows: tuple[int, int], columns: int, query_bytes: int, *, least_queries: int = 1, advice: str, **facts: Any
 ) -> tuple[int, int]:
-    """Return how many threads may work on a block and how many queries it may have, for the memory there is.
+    """Return how many threads may work on a block and how many queries it may have, within the memory limit.
 
-    Queries are compared with `rows`, (number, columns). A query has `columns` distances and takes `query_bytes`;
-    `advice` says what would need less.
+    Queries are compared with `rows`, (number, columns). Each query has `columns` distances and takes `query_bytes`;
+    `advice` is what the error suggests in order to need less.
     """
     scratch, least = SCRATCH * columns, least_queries * query_bytes
     room, needed = int(SHARE * working_bytes()), -int(-(least + scratch) // SHARE)
     if needed > room / SHARE:
         block = "1 query" if least_queries == 1 else f"{least_queries} queries"
-        require(needed, f"{block} at a time against {rows[0]:,} rows of {rows[1]} columns", advice, **facts)
+        require_memory(needed, f"{block} at a time against {rows[0]:,} rows of {rows[1]} columns", advice, **facts)
     threads = max(1, min(thread_count(), (room - least) // max(1, scratch)))
     most = min(MOST_QUERIES, (room - threads * scratch) // max(1, query_bytes))
     return threads, max(least_queries, most)

@@ -1,4 +1,4 @@
-"""Five ways to calibrate, one file each; the guarantee is in the name and in the answer."""
+"""Calibration methods, one file each, with their guarantees."""
 
 from vicinal.calibration.exact import Exact
 from vicinal.calibration.guarantees import Guarantee

@@ -1,7 +1,7 @@
-"""Rolling calibration: the newest rows come in, the oldest go, and only what that changes is taken anew.
+"""Rolling calibration: new rows are added, the oldest are dropped, and only what changes is computed again.
 
-Rows are numbered by age: after every roll, 0 is the oldest of those that are left. The outcome is what calibrating on
-those rows would be, to the bit.
+Rows are numbered by age: after every roll, 0 is the oldest row that remains. The result is equal to the bit to
+calibrating on these rows from scratch.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from vicinal.errors import CorruptArtifact, Incompatible, TooFewRows
 
 @dataclass(frozen=True, eq=False)
 class Ages:
-    """Of sorted pairs, the number of the row that each belongs to, and whether its ball was empty."""
+    """For sorted pairs, the number of the row of each pair, and whether its ball was empty."""
 
     numbers: Ints  # (n,)
     empty: Bools  # (n,)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays to keep."""
+        """Return the arrays to save."""
         return {"ranked_numbers": self.numbers, "ranked_empty": self.empty}
 
 
 def find_kept_places(numbers: Ints, drop: int) -> Ints:
-    """Return where the rows stand that are left when the `drop` oldest go, oldest first.
+    """Return the positions of the rows that remain when the `drop` oldest are dropped, oldest first.
 
     Examples
     --------
@@ -41,32 +41,32 @@ def find_kept_places(numbers: Ints, drop: int) -> Ints:
 
 
 def rows_to_drop(drop: int | None, known: int, added: int) -> int:
-    """Return how many of the oldest rows go: as many as come, if nothing is said."""
+    """Return how many of the oldest rows are dropped: by default, as many as are added."""
     if drop is None:
         return added
     count = whole_number("drop", drop, least=0)
     if count >= known + added:
-        msg = f"drop must leave a row of the {known} that are calibrated on and the {added} that come; got {count}."
+        msg = f"drop must be less than {known + added}: there are {known} rows, and {added} are added; got {count}."
         raise TooFewRows(msg, rows=known + added, needed=count + 1)
     return count
 
 
 def require_numbers(numbers: Ints | None) -> Ints:
-    """Return the numbers by which the oldest rows are known; refuse where a calibration has none."""
+    """Return the numbers of the rows by age; refuse a calibration that has none."""
     if numbers is None:
-        msg = "the ages of this predictor's rows are not known, so it cannot roll: calibrate anew."
+        msg = "the order of this predictor's rows by age is not known, so it cannot roll. Calibrate again."
         raise Incompatible(msg)
     return numbers
 
 
 def sort_ages(ranks: Ints, values: Floats, ages: Ages) -> tuple[Ints, Floats, Ages]:
-    """Sort pairs (rank, score) lexicographically, and the older first where they are equal."""
+    """Sort pairs (rank, score) lexicographically; of equal pairs, the older row comes first."""
     by_pair = np.lexsort((ages.numbers, values, ranks))
     return ranks[by_pair], values[by_pair], Ages(ages.numbers[by_pair], ages.empty[by_pair])
 
 
 def restore_ages(kept: StoredArrays, n: int) -> Ages | None:
-    """Return the ages of n pairs from kept arrays; None where a file has none."""
+    """Return the ages of n pairs from saved arrays; None where there are none."""
     if "ranked_numbers" not in kept.arrays:
         return None
     numbers = kept.counts("ranked_numbers", n, most=2**62)

@@ -1,14 +1,14 @@
-"""Exact: the test point joins the calibration rows, and all n + 1 local ranks are taken anew for each candidate score.
+"""Exact: the test row is added to the calibration rows, and all n + 1 local ranks are computed for each score.
 
-Guarantee: with the test point's true score, the n + 1 pairs (R_i, V_i) are one symmetric function of the n + 1 rows,
-so the place of the last among them is uniform, and it is among the m smallest with probability m / (n + 1) exactly
-where scores have no ties, at least that where they have. Symmetry needs rules without row numbers: rows tied at the
-k-th distance all belong, and the search must be exact.
+Guarantee: with the true score of the test row, the n + 1 pairs (R_i, V_i) are a symmetric function of the n + 1 rows.
+The position of the test pair among them is therefore uniform: it is among the m smallest with probability m / (n + 1),
+exactly if scores have no ties and at least that if they have. Symmetry requires rules that do not depend on the order
+of rows: all rows tied at the k-th distance are neighbors, and the search must be exact.
 
-A candidate v belongs to the answer where fewer than m calibration pairs lie below the test pair. Adding the point
-changes only the rows it comes near, and v enters their rank only through [v < V_i]: two possible ranks per row, from
-stored sums. The condition is monotone in v, so the largest v is found by bisection over the distinct scores and the
-gaps between them.
+A candidate v is accepted if fewer than m calibration pairs are below the test pair. Adding the test row changes only
+the ranks of rows near it, and these depend on v only through [v < V_i]: two possible ranks for each row, computed from
+stored sums. The condition is monotone in v, so the largest accepted v is found by bisection over the distinct scores
+and the gaps between them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vicinal._util.lazy_rows import Readable, ReadRows
 from vicinal._util.register import register
 from vicinal._util.stored import StoredArrays
 from vicinal.calibration.ages import find_kept_places
-from vicinal.calibration.everyone import everyones_sums
+from vicinal.calibration.all_neighbors import round_ranks, sum_over_all
 from vicinal.calibration.guarantees import FiniteSample, Guarantee, count_tied_rows
 from vicinal.calibration.levels import Coverage, order, sort_pairs
 from vicinal.calibration.local import ReferencedCalibration
@@ -33,7 +33,6 @@ from vicinal.calibration.plug_in import PlugInCalibration, rank_among
 from vicinal.calibration.rows import ReferenceRows, roll_rows
 from vicinal.errors import Incompatible, Option
 from vicinal.kernels.exact import CODE_BITS, Joined
-from vicinal.kernels.ranks import UNITS
 from vicinal.neighbors import BoundLocalizer, ExactNeighborSearch, NeighborSearch
 from vicinal.neighbors.engine import ENGINES
 from vicinal.neighbors.localizers import Localizer
@@ -47,13 +46,22 @@ PROMISE = FiniteSample(
 
 LENGTHS = ("reach2", "nearest")
 SUMS = ("near_below", "near_above", "shell_below", "shell_above")
-"""What is stored of each row as numbers of at least 0; lengths may be infinite."""
+"""Stored numbers of each row, at least 0; lengths may be infinite."""
 
 
 @register
 @dataclass(frozen=True)
 class Exact(Method):
-    """Localized and exact in finite samples: the default.
+    """Calibrate with neighborhoods and an exact guarantee in finite samples: the default method.
+
+    Local ranks are computed with the test row added to the calibration rows, for every candidate score. It needs an
+    exact search.
+
+    Notes
+    -----
+    If calibration and test rows are exchangeable, the answer contains the truth with probability m / (n + 1), where
+    m = ceil(coverage * (n + 1)): exactly if scores have no ties, at least that if they have. The reason is that the
+    n + 1 pairs (local rank, score) are a symmetric function of the n + 1 rows.
 
     Examples
     --------
@@ -65,9 +73,9 @@ class Exact(Method):
     ranks_reference: ClassVar[bool] = True
 
     def calibrate(self, task: Task) -> ExactCalibration:
-        """Store, for every row, the sums from which it is ranked again when a point joins."""
+        """Store, for every row, the sums from which its rank is updated when a test row is added."""
         search, localizer = task.search, task.localizer
-        assert isinstance(search, ExactNeighborSearch) and localizer is not None  # noqa: S101, PT018  checked at the door
+        assert isinstance(search, ExactNeighborSearch) and localizer is not None  # noqa: S101, PT018  checked before
         near, reference = localizer.bind(len(task.rows.scores) - 1), ReferenceRows.of(task.rows)
         distinct, codes = code_scores(reference.scores)
         rows = np.arange(len(codes))
@@ -75,19 +83,19 @@ class Exact(Method):
             blocks = search.distances(reference.rows, reference.rows.rows[: len(rows)], progress=task.progress)
             joined = ENGINES[search.engine].joined_sums(blocks, near, codes, rows)
         else:
-            joined = everyones_sums(codes, rows)
-        return ExactCalibration(reference, near, search, with_keys(joined), distinct)
+            joined = sum_over_all(codes, rows)
+        return ExactCalibration(reference, near, search, add_keys(joined), distinct)
 
     def roll(self, known: Calibration, task: Task, drop: int) -> Calibration:
-        """Rank again only the rows in whose reach a row came or went."""
-        assert isinstance(known, ExactCalibration)  # noqa: S101  what this method makes
+        """Rank only those rows again that have an added or a dropped row within their reach."""
+        assert isinstance(known, ExactCalibration)  # noqa: S101  the result of calibrate
         window = roll_rows(known.reference.unpad(), task.rows, drop)
         near = task.near.bind(len(window) - 1)
         reference = ReferenceRows.of(window)
         distinct, codes = code_scores(reference.scores)
         old = find_kept_places(known.reference.numbers, drop)
         stayed = reference.numbers < len(old)
-        before = old[reference.numbers[stayed]]  # where each row that stayed stood
+        before = old[reference.numbers[stayed]]  # former position of each row that remains
         again = np.ones(len(codes), np.bool_)
         if near.rule == known.near.rule:
             again[stayed] = known.find_touched(task.rows.representations, drop)[before]
@@ -97,26 +105,26 @@ class Exact(Method):
             blocks = known.search.distances(reference.rows, queries, progress=task.progress)
             sums = known.engine.joined_sums(blocks, near, codes, rows)
         else:
-            sums = everyones_sums(codes, rows)
+            sums = sum_over_all(codes, rows)
         joined = Joined.empty(codes)
         for name in (*LENGTHS, *SUMS, "near_count", "alone"):
             column = getattr(joined, name)
             column[stayed] = getattr(known.joined, name)[before]
             column[rows] = getattr(sums, name)
-        return ExactCalibration(reference, near, known.search, with_keys(joined), distinct)
+        return ExactCalibration(reference, near, known.search, add_keys(joined), distinct)
 
     def check_search(self, search: NeighborSearch) -> None:
-        """Refuse an approximate search: a point that joins must be a neighbor of every row it is near."""
+        """Refuse an approximate search: the test row must be a neighbor of every row it is near."""
         if not isinstance(search, ExactNeighborSearch):
             msg = (
                 f"Exact needs an exact search, and {type(search).__name__} may miss neighbors. Use {{method}}, whose "
-                "guarantee is as exact with any search, or {search}."
+                "guarantee is exact with any search, or {search}."
             )
             facts = {"method": Option("method", "SplitReference()"), "search": Option("search", "ExactSearch()")}
             raise Incompatible(msg, **facts)
 
     def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> ExactCalibration:
-        """Return the calibration from its rows and their sums."""
+        """Return the calibration from its saved rows and sums."""
         self.check_search(search)
         assert isinstance(search, ExactNeighborSearch)  # noqa: S101  by check_search
         near, reference = require_localizer(localizer), ReferenceRows.restore(kept)
@@ -126,7 +134,7 @@ class Exact(Method):
         sums |= {name: kept.lengths(name, n) for name in LENGTHS}
         sums |= {"near_count": kept.counts("near_count", n, most=n - 1), "alone": kept.flags("alone", n)}
         joined = Joined.empty(codes)._replace(**sums)
-        return ExactCalibration(reference, near.bind(n - 1), search, with_keys(joined), distinct)
+        return ExactCalibration(reference, near.bind(n - 1), search, add_keys(joined), distinct)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +160,7 @@ class ExactCalibration(ReferencedCalibration):
         """Return the largest accepted score of each row at each coverage, (n, coverages)."""
         orders = np.array([order(coverage, len(self.joined.codes)) for coverage in coverages])
         n, width = len(representations), self.reference.rows.rows.shape[1]
-        # Where everyone counts alike, all rows have the same threshold.
+        # Without distances, all rows have the same threshold.
         some = representations if width else representations[:1]
         blocks = self.search.distances(self.reference.rows, some, progress=progress)
         found = ENGINES[self.search.engine].joined_thresholds(
@@ -167,7 +175,7 @@ class ExactCalibration(ReferencedCalibration):
         return PROMISE.p_values(below, self.n_ranked)
 
     def find_touched(self, new: Readable, drop: int) -> Bools:
-        """Return which rows have another neighborhood when rows come and the oldest go, (n,)."""
+        """Return which rows have another neighborhood after rows are added and the oldest dropped, (n,)."""
         rows = self.reference.rows
         oldest = ReadRows(rows.rows, np.argsort(self.reference.numbers, kind="stable")[:drop])
         found = self.joined.alone.copy()
@@ -177,12 +185,12 @@ class ExactCalibration(ReferencedCalibration):
         return found
 
     def to_arrays(self) -> StoredArrays:
-        """Return the rows and their sums; codes and keys follow from them."""
+        """Return the rows and their sums; codes and keys are computed from them."""
         sums = {name: getattr(self.joined, name) for name in (*LENGTHS, *SUMS, "near_count", "alone")}
         return StoredArrays({**self.reference.to_arrays(), **sums})
 
-    def left_out(self) -> PlugInCalibration:
-        """Return the plug-in calibration on the same rows, where each is ranked among the others."""
+    def to_plug_in(self) -> PlugInCalibration:
+        """Return the plug-in calibration on the same rows, in which each row is ranked among the others."""
         ordered = self.reference.unpad()
         ranks, empty = rank_among(self.reference, ordered, np.arange(len(ordered)), self.near, self.search, None)
         pairs = sort_pairs(ranks, self.reference.scores)
@@ -191,8 +199,8 @@ class ExactCalibration(ReferencedCalibration):
         )
 
     def landscape(self, coverage: Coverage) -> Landscape | None:
-        """Return the calibration rows with the threshold of each, plugged in as if it were not one itself."""
-        return self.left_out().landscape(coverage) if self.width else None
+        """Return the calibration rows with plug-in thresholds, each computed without the row itself."""
+        return self.to_plug_in().landscape(coverage) if self.width else None
 
     @property
     def ranked_scores(self) -> Floats:
@@ -204,7 +212,7 @@ class ExactCalibration(ReferencedCalibration):
         return float(self.reference.scores[PROMISE.order(coverage, self.n_ranked) - 1])
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
-        """Return what is promised."""
+        """Return the guarantee at a coverage."""
         return PROMISE.guarantee(coverage, self.n_ranked, count_tied_rows(self.reference.scores))
 
     @property
@@ -219,10 +227,9 @@ def code_scores(scores: Floats) -> tuple[Floats, Ints]:
     return distinct, 2 * places.astype(np.int64)
 
 
-def with_keys(joined: Joined) -> Joined:
-    """Fill in the keys: each row's pair (rank, score) before anyone joins, as one number."""
+def add_keys(joined: Joined) -> Joined:
+    """Fill in the keys: each row's pair (rank, score) before a test row is added, as one number."""
     below = joined.near_below + joined.shell_below
     total = below + (joined.near_above + joined.shell_above)
-    shares = np.divide(below, total, out=np.zeros(len(below)), where=total > 0)
-    keys = (np.rint(UNITS * shares).astype(np.int64) << CODE_BITS) | joined.codes
+    keys = (round_ranks(below, total) << CODE_BITS) | joined.codes
     return joined._replace(keys=keys, sorted_keys=np.sort(keys))

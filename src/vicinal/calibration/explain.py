@@ -1,4 +1,4 @@
-"""Why a threshold is where it is: the neighbors of one row, in numbers and in words."""
+"""Explanation of a threshold by the neighbors of its row, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,30 @@ from vicinal.calibration import Neighbors
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why one row's threshold is where it is; `str` says it in words."""
+    """Explanation of one row's threshold: its neighbors, and the threshold without a neighborhood.
+
+    `str` gives it in words.
+
+    Parameters
+    ----------
+    neighbors : Neighbors
+        The neighbors of the row, nearest first.
+    threshold : float
+        The largest accepted score of the row.
+    global_threshold : float
+        The threshold of `Split` on the same calibration rows.
+    coverage : float
+        The requested coverage.
+
+    Examples
+    --------
+    >>> near = Neighbors(
+    ...     rows=np.array([4, 1]), distances=np.array([0.5, 1.0]), weights=np.array([0.5, 0.5]),
+    ...     scores=np.array([0.2, 0.9]), targets=np.array([0, 1]), everyone=False,
+    ... )
+    >>> print(Explanation(near, threshold=0.8, global_threshold=0.7, coverage=0.9))
+    2 neighbors, the nearest at distance 0.5, effective number 2. Threshold 0.8, above the global 0.7 at coverage 0.9.
+    """
 
     neighbors: Neighbors
     threshold: float
@@ -24,7 +47,7 @@ class Explanation:
 
     @property
     def effective_size(self) -> float:
-        """Number of equally weighted neighbors that would vary as little."""
+        """Effective number of neighbors: 1 / (sum of squared weights)."""
         return self.neighbors.effective_size
 
     def __str__(self) -> str:
@@ -34,11 +57,11 @@ class Explanation:
         levels = f"Threshold {self.threshold:.6g}, {side} the global {self.global_threshold:.6g}"
         levels += f" at coverage {self.coverage}."
         if self.threshold == -np.inf:
-            levels += " At -inf only the top label of NeverEmpty belongs."
+            levels += " At -inf the set has only the most probable label (NeverEmpty)."
         near = self.neighbors
         if len(near.rows) == 0:
             return f"No neighbors. {levels}"
-        stand_in = " (its ball was empty: everyone stands in)" if near.everyone else ""
+        stand_in = " (no row within the radius: all rows are used)" if near.everyone else ""
         nearest = "" if np.isnan(near.distances[0]) else f", the nearest at distance {near.distances[0]:.4g}"
         count = "1 neighbor" if len(near.rows) == 1 else f"{len(near.rows)} neighbors"
-        return f"{count}{stand_in}{nearest}, worth {self.effective_size:.4g} equally weighted ones. {levels}"
+        return f"{count}{stand_in}{nearest}, effective number {self.effective_size:.4g}. {levels}"

@@ -1,4 +1,4 @@
-"""What a method promises: which order statistic it takes, how it counts p-values, and the guarantee in words."""
+"""Guarantees: the order statistic that a method uses as its level, its p-values, and what it guarantees in words."""
 
 from __future__ import annotations
 
@@ -15,11 +15,35 @@ from vicinal.calibration.levels import order as order_statistic
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a calibration promises, in numbers and, as `str`, in words.
+    """The guarantee of a calibration, in numbers and, as `str`, in words.
 
-    `probability` is P(the answer holds the truth) over calibration rows and test row together, None where nothing is
-    promised; `conditional` are the parameters of the Beta law of the coverage given the calibration rows, None where
-    it is not known or scores are tied.
+    Parameters
+    ----------
+    method : str
+        Name of the calibration method.
+    coverage : float
+        The requested coverage.
+    n : int
+        Number of ranked calibration rows.
+    order : int
+        Which smallest pair (rank, score) is the level: m = ceil(coverage * (n + 1)) for methods with a guarantee.
+    tied : int
+        Number of ranked rows whose score equals that of another.
+    probability : float or None
+        Probability that the answer contains the truth, over calibration rows and test row; None without a guarantee.
+    conditional : tuple of int or None
+        Parameters of the Beta distribution of the coverage given the calibration rows; None if it is not known or
+        scores are tied.
+    words : str
+        The guarantee in words.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(99))
+    >>> predictor = vc.calibrate(outputs, np.arange(99.0), coverage=0.9, method=vc.Split())
+    >>> predictor.guarantee.probability, predictor.guarantee.conditional
+    (0.9, (90, 10))
     """
 
     method: str
@@ -39,11 +63,11 @@ class Guarantee:
 
 
 class Promise(ABC):
-    """How a method turns a coverage into an order statistic, and what it may then claim."""
+    """How a method turns a coverage into an order statistic, and what it guarantees."""
 
     @abstractmethod
     def order(self, coverage: Coverage, n: int) -> int:
-        """Return which smallest pair of n is the level, from 1."""
+        """Return which smallest of n pairs is the level, from 1."""
 
     @abstractmethod
     def p_values(self, below: Ints, n: int) -> Floats:
@@ -51,24 +75,24 @@ class Promise(ABC):
 
     @abstractmethod
     def guarantee(self, coverage: Coverage, n: int, tied: int) -> Guarantee:
-        """Return the guarantee for n ranked rows, of which `tied` share their score with another."""
+        """Return the guarantee for n ranked rows, of which `tied` have the score of another."""
 
 
 class PlusOne(Promise):
-    """The test row counts as one of n + 1: what every method here does but the paper to the letter."""
+    """The test row is counted as one of n + 1 rows: the rule of every method except `PaperLiteral`."""
 
     def order(self, coverage: Coverage, n: int) -> int:
         """Return m = ceil(c (n + 1))."""
         return order_statistic(coverage, n)
 
     def p_values(self, below: Ints, n: int) -> Floats:
-        """Return (#{pairs not below} + 1) / (n + 1): the candidate itself is counted."""
+        """Return (#{pairs not below} + 1) / (n + 1), in which the candidate itself is counted."""
         return (n + 1 - below) / (n + 1)
 
 
 @dataclass(frozen=True)
 class FiniteSample(PlusOne):
-    """P(truth in the answer) = m / (n + 1) without ties in the score, at least that with them."""
+    """P(truth in the answer) = m / (n + 1) if scores have no ties, and at least that if they have."""
 
     method: str
     why: str
@@ -78,11 +102,11 @@ class FiniteSample(PlusOne):
         """Return the guarantee."""
         m = self.order(coverage, n)
         more = f" {tied} of the {n} ranked scores are tied, so coverage can be higher than this." if tied else ""
-        relation = "at least" if tied else "exactly"
+        relation, condition = ("at least", "") if tied else ("exactly", " and the score has no ties")
         words = (
-            f"The answer holds the truth with probability {relation} {m}/{n + 1} = {m / (n + 1):.4f} "
-            f"(asked: {coverage!s}), whatever the model and the data, if calibration rows and test row are "
-            f"exchangeable: {self.why} This is an average over inputs, not a promise for each of them.{more}"
+            f"The answer contains the truth with probability {relation} {m}/{n + 1} = {m / (n + 1):.4f} "
+            f"(requested: {coverage!s}), for any model and any data, if calibration rows and test row are "
+            f"exchangeable{condition}: {self.why} This is an average over inputs, not a guarantee for each input.{more}"
         )
         beta = (m, n + 1 - m) if self.beta and not tied else None
         return Guarantee(self.method, float(exact_coverage(coverage)), n, m, tied, m / (n + 1), beta, words)
@@ -101,12 +125,12 @@ class Nothing(PlusOne):
 
 
 def no_guarantee(method: str, coverage: Coverage, order: int, n: int, tied: int, why: str) -> Guarantee:
-    """Say that nothing is promised, and why."""
-    words = f"{method} aims at coverage {coverage!s} and promises nothing in finite samples: {why}"
+    """Return a guarantee object that states that there is no guarantee, and why."""
+    words = f"{method} aims at coverage {coverage!s} and guarantees nothing in finite samples: {why}"
     return Guarantee(method, float(exact_coverage(coverage)), n, order, tied, None, None, words)
 
 
 def count_tied_rows(scores: Floats) -> int:
-    """Count the rows whose score another row has too."""
+    """Count the rows whose score equals that of another row."""
     _, counts = np.unique(scores, return_counts=True)
     return int(counts[counts > 1].sum())

@@ -1,8 +1,8 @@
-"""Leave-one-out: each calibration row is ranked among the others, the test point among all; the cheapest local method.
+"""Leave-one-out: each calibration row is ranked among the others, the test row among all; the cheapest local method.
 
-Guarantee: none. The test point's neighbors are n rows that do not know of it, while a calibration row's neighbors are
-n - 1 rows; adding the test point would change the ranks of the rows it comes near, about k of n. That share is the
-size of the gap, unless the test point is a hub (near to many). `Exact` pays for closing it.
+Guarantee: none. The test row is ranked among n rows and a calibration row among n - 1. Adding the test row would change
+the ranks of the rows near it, about k of n. The gap in coverage is about k / n, unless the test row is a hub (a
+neighbor of many rows). `Exact` closes the gap, at a higher cost.
 """
 
 from __future__ import annotations
@@ -22,14 +22,21 @@ from vicinal.neighbors import Localizer, NeighborSearch
 
 PROMISE = Nothing(
     "LeaveOneOut",
-    "adding a point to the calibration rows would change the ranks of about as many rows as it has neighbors.",
+    "adding the test row to the calibration rows would change the ranks of about as many rows as it has neighbors.",
 )
 
 
 @register
 @dataclass(frozen=True)
 class LeaveOneOut(Method):
-    """Neighbors and ranks from the same rows, a row never its own neighbor: a plug-in without a guarantee.
+    """Calibrate with neighborhoods by leave-one-out ranks: the cheapest local method, without a guarantee.
+
+    Each calibration row is ranked among the other calibration rows.
+
+    Notes
+    -----
+    There is no guarantee in finite samples. The gap in coverage is about k / n for k neighbors and n calibration
+    rows.
 
     Examples
     --------
@@ -51,7 +58,7 @@ class LeaveOneOut(Method):
         return PlugInCalibration(reference, near, task.search, *pairs, reference.scores, PROMISE, int(empty.sum()))
 
     def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
-        """Return the calibration from its reference rows and pairs."""
+        """Return the calibration from its saved rows and pairs."""
         reference = ReferenceRows.restore(kept)
         ranks, values, empty = restore_pairs(kept, reference.rows.n)
         near = require_localizer(localizer).bind(reference.rows.n - 1)

@@ -17,11 +17,11 @@ Coverage: TypeAlias = float | Fraction | Decimal
 
 DECIMAL = re.compile(r"0?\.[0-9]{1,40}|[0-9](\.[0-9]{1,40})?[eE]-[0-9]{1,2}")
 FRACTION = re.compile(r"[0-9]{1,40}/[0-9]{1,40}")
-"""How a coverage may be written in a file: short, so that no number of it is huge."""
+"""How a coverage may be written in a file: with a limited number of digits."""
 
 
 def exact_coverage(coverage: Coverage) -> Fraction:
-    """Return the decimal the user wrote as a fraction, strictly between 0 and 1.
+    """Return the coverage as the fraction of the decimal that was written, strictly between 0 and 1.
 
     Examples
     --------
@@ -36,13 +36,13 @@ def exact_coverage(coverage: Coverage) -> Fraction:
         raise InvalidArgument("coverage", coverage, expected)
     share = Fraction(str(coverage))
     if not 0 < share < 1:
-        hint = "; percentages are written as shares: 0.9, not 90" if share > 1 else ""
+        hint = "; write a percentage as a share: 0.9, not 90" if share > 1 else ""
         raise InvalidArgument("coverage", coverage, expected + hint)
     return share
 
 
 def format_coverage(coverage: Coverage) -> str:
-    """Return a coverage as text that `read_coverage` reads.
+    """Return a coverage as text that `parse_coverage` reads.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def format_coverage(coverage: Coverage) -> str:
     exact_coverage(coverage)
     text = str(coverage)
     if not (DECIMAL.fullmatch(text) or FRACTION.fullmatch(text)):
-        raise InvalidArgument("coverage", text, "of at most 40 digits, to be saved")
+        raise InvalidArgument("coverage", text, "a number of at most 40 digits in order to be saved")
     return text
 
 
 def parse_coverage(text: str) -> Coverage:
-    """Return a coverage that is written the same again: a fraction, a float, or a decimal of more digits."""
+    """Return the coverage of a text: a fraction, a float, or a decimal with more digits than a float has."""
     if FRACTION.fullmatch(text):
         top, bottom = map(int, text.split("/"))
         found: Coverage = Fraction(top, max(bottom, 1))
@@ -94,7 +94,7 @@ def order(coverage: Coverage, n: int) -> int:
         needed = rows_needed(coverage)
         msg = (
             f"coverage {coverage!s} needs at least {needed} ranked calibration rows; got {n}. "
-            f"Add rows, or ask for at most {n}/{n + 1} = {n / (n + 1):.4g}."
+            f"Add rows, or use a coverage of at most {n}/{n + 1} = {n / (n + 1):.4g}."
         )
         raise TooFewRows(msg, rows=n, needed=needed)
     return m

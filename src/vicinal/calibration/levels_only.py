@@ -1,7 +1,7 @@
-"""A calibration of which only the levels are kept: more rows were ranked than one machine holds.
+"""A calibration that keeps only its levels, because more rows were ranked than one machine can hold.
 
-The level at a coverage is one pair (rank, score). A calibration whose pairs are just the levels that were asked for
-gives the same thresholds; p-values and other coverages would need all pairs.
+The level at a coverage is one pair (rank, score). Thresholds at the requested coverages need these pairs only; p-values
+and other coverages would need all pairs.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from vicinal.calibration.method import Calibration, Landscape, Neighbors
 from vicinal.calibration.plug_in import PlugInCalibration
 from vicinal.calibration.rows import ScoredRows
 from vicinal.calibration.split import SplitCalibration
-from vicinal.errors import CorruptArtifact, Incompatible
+from vicinal.errors import CorruptArtifact, Incompatible, Option
 from vicinal.neighbors import NeighborSearch
 
 Levels: TypeAlias = SplitCalibration | PlugInCalibration
 
 MOST_ROWS = 2**53
-"""More rows than were ever ranked."""
+"""Largest number of rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class LevelsOnly(Calibration):
-    """The levels at some coverages of n ranked rows."""
+    """The levels of n ranked rows at some coverages."""
 
-    levels: Levels  # its pairs are the levels, ascending
-    orders: Ints  # (levels,) which smallest of the n pairs each is
+    levels: Levels  # a calibration whose pairs are the levels, ascending
+    orders: Ints  # (levels,) which smallest of the n pairs each level is
     scores: Floats  # (levels,) the scores of these orders: the thresholds without a neighborhood
-    n: int  # ranked rows
-    tied: int  # rows whose score another row has too
-    empty: int  # rows whose ball was empty
+    n: int  # number of ranked rows
+    tied: int  # number of rows whose score equals that of another
+    empty: int  # number of rows whose ball was empty
 
     @property
     def n_ranked(self) -> int:
@@ -57,33 +57,33 @@ class LevelsOnly(Calibration):
         return self.levels.thresholds_at(representations, places, progress=progress)
 
     def check_coverage(self, coverage: Coverage) -> None:
-        """Refuse a coverage whose level is not kept."""
+        """Refuse a coverage whose level is not stored."""
         self._place(coverage)
 
     def _place(self, coverage: Coverage) -> int:
-        """Return where the level of a coverage is."""
+        """Return the position of the level of a coverage."""
         found = np.flatnonzero(self.orders == self.levels.promise.order(coverage, self.n))
         if not len(found):
             known = ", ".join(f"{order / (self.n + 1):.6g}" for order in self.orders)
             msg = (
-                f"this predictor was calibrated on {self.n} rows, of which it keeps only the levels it was asked for "
-                f"(coverage {known}); {coverage!s} is another. Calibrate with coverages=[...] that names it."
+                f"this predictor was calibrated on {self.n} rows and keeps only the levels at coverage {known}; got "
+                f"{coverage!s}. Calibrate again with {{coverages}}."
             )
-            raise Incompatible(msg)
+            raise Incompatible(msg, coverages=Option("coverages", f"[..., {coverage!s}]"))
         return int(found[0])
 
     def p_values(self, representations: Readable, scores: Floats) -> NoReturn:
-        """Refuse: p-values count all pairs."""
+        """Raise `Incompatible`: p-values count all pairs."""
         raise self._not_kept("p-values")
 
     @property
     def ranked_scores(self) -> NoReturn:
-        """Refuse: the scores are not kept."""
+        """Raise `Incompatible`: the scores are not stored."""
         raise self._not_kept("the scores of the ranked rows")
 
     def _not_kept(self, what: str) -> Incompatible:
         return Incompatible(
-            f"{what} need every ranked row; this predictor was calibrated on {self.n} of them and keeps only its "
+            f"{what} would need all ranked rows; this predictor was calibrated on {self.n} rows and keeps only its "
             "levels. Calibrate on fewer rows."
         )
 
@@ -92,14 +92,14 @@ class LevelsOnly(Calibration):
         return self.levels.neighbors(representations)
 
     def landscape(self, coverage: Coverage) -> Landscape | None:
-        """Refuse where there is a neighborhood: the place of a reference row among all pairs is not kept."""
+        """Raise `Incompatible` if there is a neighborhood: the pairs of the ranked rows are not stored."""
         del coverage
         if self.levels.width:
             raise self._not_kept("a landscape")
         return None
 
     def effective_sizes(self, representations: Readable) -> Floats:
-        """Return how many equally weighted neighbors each row has, (n,)."""
+        """Return the effective number of neighbors of each row."""
         if isinstance(self.levels, SplitCalibration):
             return np.full(len(representations), float(self.n))
         return self.levels.effective_sizes(representations)
@@ -109,7 +109,7 @@ class LevelsOnly(Calibration):
         return float(self.scores[self._place(coverage)])
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
-        """Return what is promised."""
+        """Return the guarantee at a coverage."""
         return self.levels.promise.guarantee(coverage, self.n, self.tied)
 
     @property
@@ -123,35 +123,35 @@ class LevelsOnly(Calibration):
 
     @property
     def row_numbers(self) -> None:
-        """None: the ages of the ranked rows are not kept."""
+        """Always None: the ages of the ranked rows are not stored."""
         return
 
-    def searched_by(self) -> NeighborSearch:
+    def get_search(self) -> NeighborSearch:
         """Return how neighbors are found."""
-        return self.levels.searched_by()
+        return self.levels.get_search()
 
-    def resolved_search(self) -> NeighborSearch:
+    def resolve_search(self) -> NeighborSearch:
         """Return how neighbors are found, with all numbers said that were chosen."""
-        return self.levels.resolved_search()
+        return self.levels.resolve_search()
 
     def restore_search(self, kept: StoredArrays) -> None:
         """Take from kept arrays how neighbors were found."""
         self.levels.restore_search(kept)
 
     def to_arrays(self) -> StoredArrays:
-        """Return the levels, and of how many rows they are."""
+        """Return the levels and the numbers of rows."""
         counts = np.array([self.n, self.tied, self.empty])
         more = {"level_orders": self.orders, "level_scores": self.scores, "level_counts": counts}
         return StoredArrays({**self.levels.to_arrays().arrays, **more})
 
 
 def restore_levels(levels: Calibration, kept: StoredArrays) -> Calibration:
-    """Return what was kept: levels only, where the arrays say so, else the calibration itself."""
+    """Return the saved calibration: levels only if the arrays are those of levels, else the calibration itself."""
     if "level_orders" not in kept.arrays or not isinstance(levels, Levels):
         return levels
     n, tied, empty = map(int, kept.counts("level_counts", 3, most=MOST_ROWS))
     orders = kept.counts("level_orders", levels.n_ranked, most=n)
     if max(tied, empty) > n or (np.diff(orders) <= 0).any() or orders[0] < 1:
-        msg = "levels must be those of some of the ranked rows, in ascending order."
+        msg = "orders of levels must be ascending and between 1 and the number of ranked rows."
         raise CorruptArtifact(msg)
     return LevelsOnly(levels, orders, kept.ascending("level_scores", levels.n_ranked), n, tied, empty)

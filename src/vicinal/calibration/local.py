@@ -1,4 +1,4 @@
-"""Rows that can be neighbors, and what every calibration that has them shares."""
+"""Base class of calibrations with reference rows, which can be neighbors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vicinal.neighbors.engine import Engine, engine_of
 
 
 class ReferencedCalibration(Calibration):
-    """A calibration whose points have neighbors among reference rows."""
+    """Base class of calibrations in which each point has neighbors among reference rows."""
 
     reference: ReferenceRows
     near: BoundLocalizer
@@ -27,7 +27,7 @@ class ReferencedCalibration(Calibration):
 
     @property
     def engine(self) -> Engine:
-        """What computes from the blocks of the search."""
+        """The engine that reads the blocks of the search."""
         return engine_of(self.search)
 
     def blocks(self, representations: Readable, progress: str | None = None) -> Iterator[Any]:
@@ -56,31 +56,31 @@ class ReferencedCalibration(Calibration):
         """Return the rows that can be neighbors, in score order."""
         return self.reference.unpad()
 
-    def searched_by(self) -> NeighborSearch:
-        """Return how neighbors are found."""
+    def get_search(self) -> NeighborSearch:
+        """Return the search."""
         return self.search
 
-    def resolved_search(self) -> NeighborSearch:
-        """Return how neighbors are found, with all numbers said that were chosen."""
+    def resolve_search(self) -> NeighborSearch:
+        """Return the search with all settings filled in that it chose."""
         return self.search.resolve(self.reference.rows, self.near.count)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: an index goes along, or another process would have to build it again."""
+        """Pickle the index too: otherwise another process would have to build it again."""
         return {**self.__dict__, "index": dict(self.search.index_arrays(self.reference.rows, self.near.count))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was pickled."""
+        """Restore the pickled index."""
         index = state.pop("index")
         self.__dict__.update(state)
         if index:
             self.restore_search(StoredArrays(index))
 
     def restore_search(self, kept: StoredArrays) -> None:
-        """Take from kept arrays how neighbors were found, where the rows do not say it."""
+        """Restore the index of the search from saved arrays."""
         self.search.restore_index(self.reference.rows, self.near.count, kept)
 
     def recall(self, representations: Readable) -> float:
-        """Return the mean share of each row's exact neighbors that the search finds."""
+        """Return the mean share of exact neighbors that the search finds."""
         if isinstance(self.search, ExactNeighborSearch):
             return 1.0
         if len(representations) == 0:
@@ -97,11 +97,11 @@ class ReferencedCalibration(Calibration):
 
     @property
     def arithmetic(self) -> str:
-        """What this machine's distances are like."""
+        """Text that identifies how distances are rounded on this machine."""
         return self.search.arithmetic(self.reference.rows)
 
     def effective_sizes(self, representations: Readable) -> Floats:
-        """Return how many equally weighted neighbors those of each row are worth, (n,)."""
+        """Return the effective number of neighbors of each row."""
         if not self.width:
             return np.full(len(representations), float(self.reference.rows.n))
         return self.engine.effective_sizes(self.blocks(representations), self.near, len(representations))

@@ -1,4 +1,4 @@
-"""The uncalibrated baseline of the paper: trust the model's probabilities. It promises nothing."""
+"""The uncalibrated baseline of the paper, which trusts the probabilities of the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,30 @@ from vicinal.scores.aps import walk_members
 def naive_sets(
     outputs: ClassificationOutputs, coverage: Coverage, probability_model: ProbabilityModel | None = None
 ) -> PredictionSets:
-    """Return the smallest prefixes of the sorted probabilities with mass of at least `coverage`.
+    """Return uncalibrated sets: the most probable labels whose probabilities sum to at least the coverage.
+
+    There is no guarantee: the sets cover as often as requested only if the probabilities of the model are right.
+
+    Parameters
+    ----------
+    outputs : ClassificationOutputs
+        Outputs of n rows.
+    coverage : float
+        Requested coverage, strictly between 0 and 1.
+    probability_model : ProbabilityModel, optional
+        Fitted model of the probabilities, such as `TemperatureScaling`.
+
+    Returns
+    -------
+    PredictionSets
+        One set for each row.
+
+    Raises
+    ------
+    Incompatible
+        If the outputs are not those of a classifier.
+    InvalidArgument
+        If the coverage lies outside its range.
 
     Examples
     --------
@@ -22,7 +45,7 @@ def naive_sets(
     >>> naive_sets(outputs, 0.8).labels()
     [[0, 1]]
     """
-    # A label belongs where the mass before it is below the coverage: APS with U = 0 and a bound just below it.
+    # A label is in the set if the mass before it is below the coverage: APS with U = 0 and a threshold just below it.
     as_classification(outputs)
     wanted = float(exact_coverage(coverage))
     bound = np.nextafter(wanted, -np.inf)

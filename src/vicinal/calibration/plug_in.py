@@ -1,7 +1,7 @@
-"""Plug-in calibration, shared by SplitReference, LeaveOneOut and PaperLiteral.
+"""Plug-in calibration, used by SplitReference, LeaveOneOut and PaperLiteral.
 
-Reference rows give every point its neighbors; ranked rows give the sorted pairs (rank, score). The level at a
-coverage is one of those pairs, and a test point accepts a score v where its pair (R(v), v) is not above the level.
+Neighbors come from the reference rows; the ranked rows give the sorted pairs (rank, score). The level at a coverage is
+one of these pairs. A test row accepts a score v if its pair (R(v), v) is not above the level.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vicinal._util.arrays import Bools, Floats, Ints
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.stored import StoredArrays
 from vicinal.calibration.ages import Ages
-from vicinal.calibration.everyone import everyones_ranks
+from vicinal.calibration.all_neighbors import rank_among_all
 from vicinal.calibration.guarantees import Guarantee, Promise, count_tied_rows
 from vicinal.calibration.levels import Coverage
 from vicinal.calibration.local import ReferencedCalibration
@@ -37,11 +37,11 @@ def rank_among(
 ) -> tuple[Ints, Bools]:
     """Return the rank of each row's own score among its reference neighbors, and whose ball was empty, (n,) each.
 
-    `own` holds each row's place among the reference rows, which is left out, or -1.
+    `own` is each row's position among the reference rows, which is left out, or -1.
     """
     first_tied = np.searchsorted(reference.scores, rows.scores, side="left")
     if not reference.rows.width:
-        return everyones_ranks(reference.rows.n, own, first_tied, near.own_weight)
+        return rank_among_all(reference.rows.n, own, first_tied, near.own_weight)
     blocks = search.neighbors(reference.rows, near.count, rows.representations, progress=progress)
     return engine_of(search).own_ranks(blocks, near, own, first_tied)
 
@@ -61,12 +61,12 @@ class PlugInCalibration(ReferencedCalibration):
     reference: ReferenceRows
     near: BoundLocalizer
     search: NeighborSearch
-    ranks: Ints  # (ranked,) in units of 2^-32, lexicographically sorted together with
+    ranks: Ints  # (ranked,) in units of 2^-32; pairs of rank and value are sorted lexicographically
     values: Floats  # (ranked,)
     own_scores: Floats  # (ranked,) ascending
     promise: Promise
     empty: int
-    ages: Ages | None = None  # of the pairs, where the ranked rows are not those that can be neighbors
+    ages: Ages | None = None  # of the pairs, if the ranked rows are not the reference rows
 
     @property
     def n_ranked(self) -> int:
@@ -79,7 +79,7 @@ class PlugInCalibration(ReferencedCalibration):
 
     @property
     def plugged(self) -> Plugged:
-        """The arrays as the kernels take them."""
+        """The arrays in the form that kernels read."""
         return Plugged(self.reference.scores, self.ranks, self.values)
 
     def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
@@ -88,11 +88,11 @@ class PlugInCalibration(ReferencedCalibration):
         return self.thresholds_at(representations, places, progress=progress)
 
     def thresholds_at(self, representations: Readable, places: Ints, *, progress: str | None) -> Floats:
-        """Return the thresholds of each row where the pairs at some places are the levels, (n, places)."""
+        """Return the thresholds of each row for levels given by their positions among the pairs, (n, places)."""
         return self._thresholds(representations, np.full(len(representations), -1), places, progress)
 
     def landscape(self, coverage: Coverage) -> Landscape | None:
-        """Return the reference rows with the threshold of each, as if it were not one itself."""
+        """Return the reference rows with their thresholds, each computed without the row itself."""
         rows = self.reference.rows
         if not rows.width:
             return None
@@ -103,7 +103,7 @@ class PlugInCalibration(ReferencedCalibration):
     def _thresholds(self, representations: Readable, own: Ints, places: Ints, progress: str | None) -> Floats:
         levels = self.ranks[places], self.values[places]
         n = len(representations)
-        if not self.width and (own < 0).all():  # everyone counts alike: all rows have the same threshold
+        if not self.width and (own < 0).all():  # without distances, all rows have the same threshold
             representations, own = representations[:1], own[:1]
         blocks = self.blocks(representations, progress)
         found = self.engine.plugged_thresholds(blocks, self.near, self.plugged, own, levels)
@@ -115,7 +115,7 @@ class PlugInCalibration(ReferencedCalibration):
         return self.promise.p_values(below, self.n_ranked)
 
     def to_arrays(self) -> StoredArrays:
-        """Return reference rows, pairs, and how many balls were empty."""
+        """Return reference rows, pairs, and the number of empty balls."""
         pairs = {"ranks": self.ranks, "values": self.values, "empty": np.array([self.empty])}
         if self.ages is not None:
             pairs |= self.ages.to_arrays()
@@ -125,7 +125,7 @@ class PlugInCalibration(ReferencedCalibration):
 
     @property
     def row_numbers(self) -> Ints | None:
-        """Numbers of the ranked rows, by which the oldest are known."""
+        """Numbers of the ranked rows by age."""
         return self.reference.numbers if self.ages is None else self.ages.numbers
 
     @property
@@ -138,7 +138,7 @@ class PlugInCalibration(ReferencedCalibration):
         return float(self.ranked_scores[self.promise.order(coverage, self.n_ranked) - 1])
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
-        """Return what is promised."""
+        """Return the guarantee at a coverage."""
         return self.promise.guarantee(coverage, self.n_ranked, count_tied_rows(self.ranked_scores))
 
     @property
@@ -148,7 +148,7 @@ class PlugInCalibration(ReferencedCalibration):
 
 
 def restore_pairs(kept: StoredArrays, n: int | None = None) -> tuple[Ints, Floats, int]:
-    """Return the sorted pairs (rank, score) and the number of empty balls from kept arrays."""
+    """Return the sorted pairs (rank, score) and the number of empty balls from saved arrays."""
     ranks = kept.counts("ranks", n, most=int(UNITS))
     values = kept.floats("values", len(ranks))
     rising = (ranks[:-1] < ranks[1:]) | ((ranks[:-1] == ranks[1:]) & (values[:-1] <= values[1:]))

@@ -1,4 +1,4 @@
-"""Rows that are calibrated on: scored, in score order, and checked to fit each other and the parts."""
+"""Calibration rows: their scores, their order by score, and checks that they fit each other and the parts."""
 
 from __future__ import annotations
 
@@ -42,21 +42,39 @@ from vicinal.scores.uniforms import row_uniforms
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Rows with their representation, the score of their target, the target, and the number their owner knows."""
+    """Rows with their representations, targets, and the scores of the targets.
+
+    Parameters
+    ----------
+    representations : array of shape (n, d)
+        Mapped representations.
+    scores : array of shape (n,)
+        Nonconformity score of each target.
+    targets : array of shape (n,)
+        Class numbers or values.
+    given_numbers : array of int, shape (n,), optional
+        Number of each row among the calibration rows. Default: 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> rows = ScoredRows(np.zeros((3, 1)), np.array([0.5, 0.1, 0.9]), np.zeros(3))
+    >>> rows.by_score
+    array([1, 0, 2])
+    """
 
     representations: Readable  # (n, d)
     scores: Floats  # (n,)
     targets: Ints | Floats  # (n,)
-    given_numbers: Ints | None = None  # (n,), or None: 0, 1, 2, ...
+    given_numbers: Ints | None = None  # (n,)
 
     @property
     def numbers(self) -> Ints:
-        """The number by which each row's owner knows it, (n,)."""
+        """Number of each row among the calibration rows, (n,)."""
         return np.arange(len(self)) if self.given_numbers is None else self.given_numbers
 
     @property
     def by_score(self) -> Ints:
-        """The rows in ascending order of their score, (n,)."""
+        """Positions of the rows in ascending order of their score, (n,)."""
         return np.argsort(self.scores, kind="stable")
 
     def __len__(self) -> int:
@@ -75,7 +93,7 @@ class ReferenceRows:
     rows: Reference
     scores: Floats  # (n,) ascending
     targets: Ints | Floats  # (n,)
-    numbers: Ints  # (n,) by which their owner knows the rows
+    numbers: Ints  # (n,) among the calibration rows
 
     @classmethod
     def of(cls, rows: ScoredRows) -> ReferenceRows:
@@ -93,25 +111,25 @@ class ReferenceRows:
         return ScoredRows(self.rows.rows[: self.rows.n], self.scores, self.targets, self.numbers)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays to keep; rows stay padded, so that they can be read where they lie."""
+        """Return the arrays to save; rows stay padded, so that they can be used from a file without a copy."""
         columns = {"scores": self.scores, "targets": self.targets, "numbers": self.numbers}
         return {"rows": self.rows.rows, "bits": np.array([self.rows.bits]), **columns}
 
     @classmethod
     def restore(cls, kept: StoredArrays) -> ReferenceRows:
-        """Return the rows from kept arrays."""
+        """Return the rows from saved arrays."""
         scores = kept.ascending("scores")
         n = len(scores)
         rows = Reference.restore(kept.table("rows"), n, int(kept.counts("bits", 1, most=64)[0]))
         numbers = kept.counts("numbers", n, most=2**62)
         if len(np.unique(numbers)) != n:
-            msg = "the numbers of rows must differ."
+            msg = "the numbers of rows must be distinct."
             raise CorruptArtifact(msg)
         return cls(rows, scores, kept.targets(n), numbers)
 
 
 def roll_rows(known: ScoredRows, new: ScoredRows, drop: int) -> ScoredRows:
-    """Return the rows that are left of those known, oldest first, and the new ones, numbered from 0."""
+    """Return the rows that remain after the `drop` oldest are dropped, oldest first, then the new ones."""
     kept = find_kept_places(known.numbers, drop)
     return ScoredRows(
         np.concatenate([known.representations[kept], new.representations[:].astype(known.representations.dtype)]),
@@ -121,7 +139,7 @@ def roll_rows(known: ScoredRows, new: ScoredRows, drop: int) -> ScoredRows:
 
 
 def fit_score(outputs: ModelOutputs, score: Score | None) -> Score:
-    """Return the score, or the natural one for these outputs; refuse one that does not fit them."""
+    """Return the score, or the default for these outputs; refuse one that does not fit them."""
     if score is None:
         return default_score(outputs)
     if isinstance(score, ClassificationScore):
@@ -129,13 +147,13 @@ def fit_score(outputs: ModelOutputs, score: Score | None) -> Score:
     elif isinstance(score, RegressionScore):
         score.check(as_regression(outputs))
     else:
-        msg = f"score must be one such as LAC() or AbsoluteResidual(); got {score!r}."
+        msg = f"score must be a score such as LAC() or AbsoluteResidual(); got {score!r}."
         raise Incompatible(msg)
     return score
 
 
 def default_score(outputs: ModelOutputs) -> Score:
-    """Return LAC, CQR, ScaledResidual or AbsoluteResidual, by what the outputs hold."""
+    """Return LAC, CQR, ScaledResidual or AbsoluteResidual, depending on the outputs."""
     if not isinstance(outputs, RegressionOutputs):
         as_classification(outputs)
         return LAC()
@@ -163,19 +181,19 @@ def score_targets(outputs: RegressionOutputs, values: Floats, score: RegressionS
 
 
 def check_scores(scores: Floats, shape: tuple[int, ...], score: Score) -> Floats:
-    """Refuse scores of another shape, and NaN; they may be infinite."""
+    """Refuse scores of another shape, and NaN; infinite scores are valid."""
     if np.shape(scores) != shape:
         msg = f"{score} must return scores of shape {shape}; got {np.shape(scores)}."
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument="scores", expected=shape, found=np.shape(scores))
     if np.isnan(scores).any():
         row = int(np.argwhere(np.isnan(scores))[0][0])
-        msg = f"{score} must not return NaN, which has no place among scores; row {{row}} has it."
+        msg = f"{score} must not return NaN, which cannot be ranked; row {{row}} has the score NaN."
         raise InvalidValue(msg, row=row)
     return scores
 
 
 def neighborhood_representations(outputs: ModelOutputs, representation_map: RepresentationMap | None) -> Readable:
-    """Return the representations, mapped as they are read where there is a map, (n, d)."""
+    """Return the representations, mapped when they are read if there is a map, (n, d)."""
     if representation_map is None and outputs.representations is not None:
         return outputs.representations
     return map_representations(outputs, representation_map, "a neighborhood", Option("method", "Split()"))
@@ -184,7 +202,7 @@ def neighborhood_representations(outputs: ModelOutputs, representation_map: Repr
 def score_rows(
     outputs: ModelOutputs, values: Ints | Floats, score: Score, probability_model: ProbabilityModel | None
 ) -> Floats:
-    """Return the score of each row's target, for either task; rows that a part was fitted on, without themselves."""
+    """Return the score of each row's target, for either task; a row on which a part was fitted is left out of it."""
     if isinstance(score, RegressionScore):
         rows = as_regression(outputs)
         prepare = score.prepare_left_out if _remembers(score.fitted_rows, rows, score) else score.prepare
@@ -200,7 +218,7 @@ def score_rows(
 
 
 def _remembers(remembered: FittedRows | None, outputs: ModelOutputs, part: object) -> bool:
-    """Return whether these are the rows that a part was fitted on, in their order: tuning rows used for reference."""
+    """Return whether a part was fitted on exactly these rows, in their order, as with tuning rows as reference rows."""
     if remembered is None or len(remembered) != len(outputs):
         return False
     rows = hash_table(remembered.map_representations(outputs, type(part).__name__))
@@ -208,56 +226,57 @@ def _remembers(remembered: FittedRows | None, outputs: ModelOutputs, part: objec
 
 
 def check_targets(outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
-    """Return the targets of either task as a checked array, so that rows can be chosen from it."""
+    """Return the targets of either task as a checked array, so that rows can be selected from it."""
     if isinstance(outputs, ClassificationOutputs):
         return as_labels(targets, len(outputs), outputs.n_classes, outputs.class_names)
     return as_targets(targets, len(outputs))
 
 
 def no_columns(n_rows: int) -> Reals:
-    """Return representations without columns, for rules that measure no distance."""
+    """Return representations without columns, for localizers that need no distances."""
     return np.zeros((n_rows, 0))
 
 
 def check_other_rows(
     outputs: ModelOutputs, targets: Ints | Floats, others: ModelOutputs, other_targets: ArrayLike
 ) -> Ints | Floats:
-    """Return the targets of reference rows, checked; refuse rows that do not fit, and the calibration rows again."""
+    """Return the checked targets of reference rows; refuse rows that do not fit, or that repeat calibration rows."""
     if len(others) == 0:
-        msg = "reference rows must be at least one row; got none."
+        msg = "there must be at least one reference row; got none."
         raise TooFewRows(msg, rows=0, needed=1)
     if isinstance(outputs, ClassificationOutputs):
         classes = as_classification(others).n_classes
         if classes != outputs.n_classes:
-            msg = f"reference rows must have {outputs.n_classes} classes, as the calibration rows; got {classes}."
-            raise ShapeMismatch(msg)
+            msg = f"reference rows must have {outputs.n_classes} classes, like the calibration rows; got {classes}."
+            raise ShapeMismatch(msg, argument="rows", expected=outputs.n_classes, found=classes)
     else:
         as_regression(others)
     one, other = outputs.representations, others.representations
     if one is not None and other is not None and one.shape[1] != other.shape[1]:
-        msg = f"reference rows must have {one.shape[1]} columns of representations, as the calibration rows; "
-        raise ShapeMismatch(msg + f"got {other.shape[1]}.")
+        width, found = one.shape[1], other.shape[1]
+        msg = f"representations of reference rows must have {width} columns, like the calibration rows; got {found}."
+        raise ShapeMismatch(msg, argument="representations", expected=width, found=found)
     values = check_targets(others, other_targets)
-    advice = "To divide the rows you have, use SplitReference(fraction=...)."
-    message = f"reference rows must be other rows than the calibration rows; {OWN_NEIGHBOR} {advice}"
-    check_repeats(row_marks(outputs, targets), row_marks(others, values), message)
+    message = f"reference rows must be other rows than the calibration rows; {OWN_NEIGHBOR}"
+    message += " To use a part of the calibration rows as reference rows, use {method}."
+    check_repeats(row_marks(outputs, targets), row_marks(others, values), message, method=DIVIDE)
     return values
 
 
 def check_fitted_apart(outputs: ModelOutputs, part: object, remembered: FittedRows | None) -> None:
-    """Refuse a fitted part that remembers the calibration rows: each would vote on itself."""
+    """Refuse a part that was fitted on calibration rows: each would be its own neighbor."""
     if remembered is not None:
         name = f"the rows that {type(part).__name__} was fitted on"
         rows = remembered.map_representations(outputs, type(part).__name__)
-        check_apart(
-            rows, remembered.reference.rows[: len(remembered)], name, " Fit and tune on rows set aside for that."
-        )
+        check_apart(rows, remembered.reference.rows[: len(remembered)], name, " Fit and tune on other rows.")
 
 
 OWN_NEIGHBOR = "{repeats}, and a row that is its own neighbor breaks the guarantee."
 
+DIVIDE = Option("method", "SplitReference(fraction=0.5)")
+
 
 def check_apart(calibration: Readable, others: Readable, name: str, advice: str = "") -> None:
-    """Refuse others that stand among the calibration rows, by what distances are taken of."""
+    """Refuse rows that repeat calibration rows, compared by their mapped representations."""
     message = f"{name} must be other rows than the calibration rows; {OWN_NEIGHBOR}{advice}"
     check_repeats(hash_table(calibration), hash_table(others), message)

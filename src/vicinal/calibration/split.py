@@ -1,8 +1,8 @@
-"""Split conformal prediction (Algorithm 1 of the paper): the scores alone, no neighborhood.
+"""Split conformal prediction (Algorithm 1 of the paper): scores without neighborhoods.
 
-Guarantee: the score of the test row is equally likely to take any place among the n + 1 scores, so it is at most the
-m-th smallest calibration score with probability m / (n + 1) exactly where scores have no ties, and at least that where
-they have. Given the calibration rows, coverage without ties follows Beta(m, n + 1 - m).
+Guarantee: the position of the test score among all n + 1 scores is uniform. It is at most the m-th smallest calibration
+score with probability m / (n + 1), exactly if scores have no ties and at least that if they have. Given the calibration
+rows, coverage without ties follows Beta(m, n + 1 - m).
 """
 
 from __future__ import annotations
@@ -24,13 +24,19 @@ from vicinal.calibration.method import Calibration, Method, Neighbors, Task
 from vicinal.neighbors import NeighborSearch
 from vicinal.neighbors.localizers import Localizer
 
-PROMISE = FiniteSample("Split", "the test score is equally likely to take any place among all scores.", beta=True)
+PROMISE = FiniteSample("Split", "the test score is equally likely to have any position among all scores.", beta=True)
 
 
 @register
 @dataclass(frozen=True)
 class Split(Method):
-    """One threshold for all: the m-th smallest score. Exact in finite samples, not local.
+    """Calibrate without neighborhoods: one threshold for all inputs, with an exact guarantee in finite samples.
+
+    Notes
+    -----
+    The threshold is the m-th smallest calibration score, with m = ceil(coverage * (n + 1)). If calibration and test
+    rows are exchangeable, the answer contains the truth with probability m / (n + 1): exactly if scores have no ties,
+    at least that if they have. Given the calibration rows, coverage then follows Beta(m, n + 1 - m).
 
     Examples
     --------
@@ -45,14 +51,14 @@ class Split(Method):
         return _sort(task.rows.scores, task.rows.numbers)
 
     def roll(self, known: Calibration, task: Task, drop: int) -> SplitCalibration:
-        """Sort the scores that are left and the new ones."""
-        assert isinstance(known, SplitCalibration)  # noqa: S101  what this method makes
+        """Sort the scores that remain and the new ones."""
+        assert isinstance(known, SplitCalibration)  # noqa: S101  the result of calibrate
         scores = known.scores[find_kept_places(require_numbers(known.row_numbers), drop)]
         scores = np.concatenate([scores, task.rows.scores])
         return _sort(scores, np.arange(len(scores)))
 
     def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> SplitCalibration:
-        """Return the calibration from its scores."""
+        """Return the calibration from its saved scores."""
         del localizer, search
         scores = kept.ascending("scores")
         return SplitCalibration(scores, restore_ages(kept, len(scores)))
@@ -73,7 +79,7 @@ class SplitCalibration(Calibration):
 
     @property
     def row_numbers(self) -> Ints | None:
-        """Numbers of the rows, by which the oldest are known."""
+        """Numbers of the rows by age."""
         return None if self.ages is None else self.ages.numbers
 
     @property
@@ -83,7 +89,7 @@ class SplitCalibration(Calibration):
 
     @property
     def width(self) -> None:
-        """No representation is needed."""
+        """Always None: no representation is needed."""
         return
 
     def thresholds(self, representations: Readable, coverages: Sequence[Coverage], *, progress: str | None) -> Floats:
@@ -92,7 +98,7 @@ class SplitCalibration(Calibration):
         return self.thresholds_at(representations, places, progress=progress)
 
     def thresholds_at(self, representations: Readable, places: Ints, *, progress: str | None) -> Floats:
-        """Return the thresholds of each row where the scores at some places are the levels, (n, places)."""
+        """Return the thresholds of each row for levels given by their positions among the scores, (n, places)."""
         del progress
         return np.tile(self.scores[places], (len(representations), 1))
 
@@ -103,10 +109,10 @@ class SplitCalibration(Calibration):
         return PROMISE.p_values(below, self.n_ranked)
 
     def neighbors(self, representations: Readable) -> Iterator[Neighbors]:
-        """Yield nobody for each: Split has no neighborhood."""
-        nobody: Ints = np.empty(0, np.int64)
+        """Yield no neighbors for each point: Split has no neighborhood."""
+        none: Ints = np.empty(0, np.int64)
         for _ in range(len(representations)):
-            yield Neighbors(nobody, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
+            yield Neighbors(none, np.empty(0), np.empty(0), np.empty(0), np.empty(0), everyone=False)
 
     @property
     def ranked_scores(self) -> Floats:
@@ -114,11 +120,11 @@ class SplitCalibration(Calibration):
         return self.scores
 
     def landscape(self, coverage: Coverage) -> None:
-        """Return nothing: the threshold is the same everywhere."""
+        """Return None: the threshold is the same everywhere."""
         del coverage
 
     def effective_sizes(self, representations: Readable) -> Floats:
-        """Return all rows for each: everyone counts alike, (n,)."""
+        """Return the number of calibration rows for each row: all have equal weight, (n,)."""
         return np.full(len(representations), float(self.n_ranked))
 
     def global_threshold(self, coverage: Coverage) -> float:
@@ -126,20 +132,20 @@ class SplitCalibration(Calibration):
         return float(self.scores[PROMISE.order(coverage, self.n_ranked) - 1])
 
     def guarantee(self, coverage: Coverage) -> Guarantee:
-        """Return what is promised."""
+        """Return the guarantee at a coverage."""
         return PROMISE.guarantee(coverage, self.n_ranked, count_tied_rows(self.scores))
 
     @property
     def empty_neighborhoods(self) -> int:
-        """There is no neighborhood to be empty."""
+        """Always 0: there are no neighborhoods."""
         return 0
 
     @property
     def promise(self) -> FiniteSample:
-        """What is promised, and which score is the level."""
+        """The guarantee, and which score is the level."""
         return PROMISE
 
     def to_arrays(self) -> StoredArrays:
-        """Return the scores, and whose they are."""
+        """Return the scores and the numbers of their rows."""
         ages = {} if self.ages is None else self.ages.to_arrays()
         return StoredArrays({"scores": self.scores, **ages})

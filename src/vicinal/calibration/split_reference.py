@@ -1,10 +1,10 @@
 """Split reference: neighbors come from reference rows, ranks from other rows.
 
-Guarantee: given the reference rows, the pair (R(V), V) of a row is a fixed function of that row alone, so the pairs of
-ranked rows and test row are exchangeable, and the test pair is at most the m-th smallest with probability m / (n + 1)
-exactly where scores have no ties (n counts ranked rows). That holds for any localizer and any search, however
-approximate: a missed neighbor changes the fixed function, not the argument. Given all rows, coverage without ties
-follows Beta(m, n + 1 - m).
+Guarantee: given the reference rows, the pair (R(V), V) of a row is a fixed function of that row alone. The pairs of
+ranked rows and test row are therefore exchangeable, and the test pair is at most the m-th smallest with probability
+m / (n + 1), exactly if scores have no ties (n counts the ranked rows). This holds for any localizer and any search,
+approximate ones included: a missed neighbor changes the function, not the argument. Given all rows, coverage without
+ties follows Beta(m, n + 1 - m).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vicinal.calibration.guarantees import FiniteSample
 from vicinal.calibration.method import Calibration, Method, Task, require_localizer
 from vicinal.calibration.plug_in import PlugInCalibration, rank_among, restore_pairs
 from vicinal.calibration.rows import ReferenceRows, ScoredRows
-from vicinal.errors import CorruptArtifact, Incompatible, InvalidArgument, TooFewRows
+from vicinal.errors import CorruptArtifact, Incompatible, InvalidArgument, Option, TooFewRows
 from vicinal.neighbors import BoundLocalizer, Localizer, NeighborSearch
 from vicinal.outputs import ModelOutputs, RowIds
 
@@ -38,16 +38,38 @@ PROMISE = FiniteSample(
 @register
 @dataclass(frozen=True)
 class RowsOfTheirOwn:
-    """Says that the reference rows were given apart; a predictor that was loaded has them, its method does not."""
+    """Marks that separate reference rows were given: a loaded predictor keeps them, but not in its method."""
 
 
 @register
 @dataclass(frozen=True, eq=False, repr=False)
 class SplitReference(Method):
-    """Neighbors from reference rows: a `fraction` of the calibration rows drawn by `seed`, or the `rows` you say.
+    """Calibrate with neighborhoods from reference rows that are not ranked; exact guarantee with any search.
 
-    `rows` is a pair (outputs, targets) of further rows, or a list of numbers of calibration rows. Rows used for tuning
-    may serve as the pair and cost no calibration row.
+    By default, a random part of the calibration rows are the reference rows. Rows that were used for tuning can serve
+    as reference rows instead and then cost no calibration rows.
+
+    Parameters
+    ----------
+    fraction : float, default 0.5
+        Share of the calibration rows that become reference rows, if `rows` is None.
+    rows : tuple of (ModelOutputs, array) or sequence of int, optional
+        The reference rows: outputs and targets of further rows, or numbers of calibration rows.
+    seed : int, default 0
+        Seed by which the reference rows are drawn.
+
+    Raises
+    ------
+    InvalidArgument
+        If the fraction or the seed lies outside its range.
+    Incompatible
+        If `rows` is neither such a pair nor distinct row numbers.
+
+    Notes
+    -----
+    If calibration and test rows are exchangeable, the answer contains the truth with probability m / (n + 1), where n
+    counts the ranked rows and m = ceil(coverage * (n + 1)): exactly if scores have no ties, at least that if they
+    have. Given all rows, coverage then follows Beta(m, n + 1 - m). Approximate search leaves the guarantee unchanged.
 
     Examples
     --------
@@ -72,17 +94,26 @@ class SplitReference(Method):
             raise Incompatible(msg)
 
     def rows_apart(self) -> tuple[ModelOutputs, ArrayLike] | None:
-        """Return the rows where they are a pair (outputs, targets)."""
+        """Return `rows` if they are further rows.
+
+        Returns
+        -------
+        tuple of (ModelOutputs, array) or None
+            Outputs and targets; None if `rows` are something else.
+        """
         rows = self.rows
         if isinstance(rows, tuple) and len(rows) == 2 and isinstance(rows[0], ModelOutputs):  # noqa: PLR2004
             return rows
         return None
 
     def check_rows_may_be_set_aside(self) -> None:
-        """Refuse where `rows` are numbers of calibration rows."""
+        """Refuse if `rows` are numbers of calibration rows: setting rows aside would renumber them."""
         if self.rows is not None and self.rows_apart() is None:
-            msg = "SplitReference(rows=[...]) needs a localizer: to choose one, rows would be set aside and renumbered."
-            raise Incompatible(msg)
+            msg = (
+                "SplitReference with row numbers needs a localizer: choosing one would set rows aside for tuning and "
+                "renumber the others. Give one, such as {localizer}."
+            )
+            raise Incompatible(msg, localizer=Option("localizer", "Uniform(100)"))
 
     def __repr__(self) -> str:
         return f"SplitReference(fraction={self.fraction})" if self.rows is None else "SplitReference(rows=...)"
@@ -92,21 +123,21 @@ class SplitReference(Method):
         return calibrate_apart(*self._divide(task), task)
 
     def restore(self, kept: StoredArrays, localizer: Localizer | None, search: NeighborSearch) -> PlugInCalibration:
-        """Return the calibration from its reference rows and the pairs of the ranked rows."""
+        """Return the calibration from its saved reference rows and pairs."""
         reference = ReferenceRows.restore(kept)
         ranks, values, empty = restore_pairs(kept)
         near = require_localizer(localizer).bind(reference.rows.n)
         ages = restore_ages(kept, len(ranks))
         if ages is not None and int(ages.empty.sum()) != empty:
-            msg = "the number of empty balls must be that of the rows that say so."
+            msg = "the number of empty balls must equal the number of rows marked so."
             raise CorruptArtifact(msg)
         return PlugInCalibration(reference, near, search, ranks, values, np.sort(values), PROMISE, empty, ages)
 
     def roll(self, known: Calibration, task: Task, drop: int) -> PlugInCalibration:
-        """Rank the new rows only; the reference rows stay, and with them the ranks of all others."""
-        assert isinstance(known, PlugInCalibration)  # noqa: S101  what this method makes
+        """Rank the new rows only: the reference rows stay, and so do the ranks of all other rows."""
+        assert isinstance(known, PlugInCalibration)  # noqa: S101  the result of calibrate
         kept = find_kept_places(require_numbers(None if known.ages is None else known.ages.numbers), drop)
-        assert known.ages is not None  # noqa: S101  or there were no numbers
+        assert known.ages is not None  # noqa: S101  by require_numbers
         ranks, empty = _rank_apart(known.reference, task.rows, known.near, task)
         numbers = np.arange(len(kept) + len(ranks))
         window = Ages(numbers, np.concatenate([known.ages.empty[kept], empty]))
@@ -114,12 +145,18 @@ class SplitReference(Method):
         return _plug_in(known.reference, known.near, task, np.concatenate([known.ranks[kept], ranks]), scores, window)
 
     def neighbor_ids(self, outputs: ModelOutputs) -> RowIds | None:
-        """Return the ids of the reference rows where they were given apart."""
+        """Return the ids of the reference rows, or of the calibration rows if these contain the reference rows."""
         pair = self.rows_apart()
         return outputs.row_ids if pair is None else pair[0].row_ids
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return what makes the method again: rows that were given apart are stored with the calibration."""
+        """Return the fields to save; separate reference rows are saved with the calibration.
+
+        Returns
+        -------
+        dict of str to Any
+            Values by the name of the field.
+        """
         rows: Any = self.rows if self.rows_apart() is None else RowsOfTheirOwn()
         if isinstance(rows, (list, tuple)):
             rows = np.array(rows, dtype=np.int64)
@@ -134,15 +171,35 @@ class SplitReference(Method):
         return task.rows[np.setdiff1d(np.arange(n), chosen)], task.rows[chosen]
 
     def reference_places(self, n: int) -> Ints:
-        """Return which of n calibration rows are the reference rows, ascending; refuse where others were given."""
+        """Return which calibration rows are the reference rows.
+
+        Parameters
+        ----------
+        n : int
+            Number of calibration rows.
+
+        Returns
+        -------
+        array of int
+            Row numbers, ascending.
+
+        Raises
+        ------
+        Incompatible
+            If the reference rows are not calibration rows.
+        InvalidArgument
+            If `rows` are not some of the numbers 0 .. n - 1.
+        TooFewRows
+            If there are fewer than two calibration rows.
+        """
         if self.rows_apart() is not None:
-            msg = "the reference rows were given apart, so they are none of the calibration rows."
+            msg = "the reference rows are further rows, so they are not among the calibration rows."
             raise Incompatible(msg)
         if isinstance(self.rows, RowsOfTheirOwn):
-            msg = "the reference rows of a loaded method are not kept with it; pass rows=(outputs, targets) again."
+            msg = "a loaded method does not keep its reference rows; make a new SplitReference with its rows."
             raise Incompatible(msg)
         if n < 2:  # noqa: PLR2004
-            msg = f"SplitReference needs at least 2 calibration rows: one for reference, one to rank; got {n}."
+            msg = f"SplitReference needs at least 2 calibration rows: one reference row, one ranked row; got {n}."
             raise TooFewRows(msg, rows=n, needed=2)
         if self.rows is not None:
             chosen = np.sort(np.asarray(self.rows, dtype=np.int64))
@@ -157,7 +214,7 @@ class SplitReference(Method):
 
 
 def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PlugInCalibration:
-    """Rank every row of `ranked` among the reference rows `given`, as the task says; its own rows do not count."""
+    """Rank the rows `ranked` among the reference rows `given`, with the localizer and the search of a task."""
     near = task.near.bind(len(given))
     reference = ReferenceRows.of(given)
     ranks, empty = _rank_apart(reference, ranked, near, task)
@@ -165,12 +222,12 @@ def calibrate_apart(ranked: ScoredRows, given: ScoredRows, task: Task) -> PlugIn
 
 
 def rank_with(known: PlugInCalibration, rows: ScoredRows) -> tuple[Ints, Bools]:
-    """Return the rank of each row among the reference rows of a calibration, and whose ball was empty."""
+    """Return the rank of each row among the reference rows of a calibration, and whether its ball was empty."""
     return _rank_apart(known.reference, rows, known.near, Task(rows, search=known.search))
 
 
 def _rank_apart(reference: ReferenceRows, ranked: ScoredRows, near: BoundLocalizer, task: Task) -> tuple[Ints, Bools]:
-    """Return the rank of each row among reference rows that it is not one of, and whose ball was empty."""
+    """Return the rank of each row among reference rows other than itself, and whether its ball was empty."""
     return rank_among(reference, ranked, np.full(len(ranked), -1), near, task.search, task.progress)
 
 

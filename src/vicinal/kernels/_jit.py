@@ -1,4 +1,4 @@
-"""How every kernel is compiled: cached on disk, without the GIL, never `parallel=True` (unsafe under fork)."""
+"""Compilation of kernels: cached on disk, without the GIL, never `parallel=True` (unsafe in forked processes)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kernel = Callable[..., Any]
 
 
 def _compiler() -> Kernel | None:
-    """Return numba's, or None: kernels can then be imported, which is all that the torch half needs of them."""
+    """Return numba's compiler; None without numba: kernels can then be imported, which is enough for torch modules."""
     try:
         import numba
     except ModuleNotFoundError as error:
@@ -26,21 +26,21 @@ def _compiler() -> Kernel | None:
 
 
 def _show_compilation() -> None:
-    """Let a bar show that kernels are being compiled: a minute of silence looks like a crash."""
+    """Show a progress bar while kernels are being compiled, which can take a minute."""
     from numba.core import event
 
     bar = CompilationBar()
 
     class Listener(event.Listener):
-        """Tells the bar."""
+        """Passes events of the compiler to the bar."""
 
         def on_start(self, event: object) -> None:
-            """Say that a kernel is being compiled."""
+            """Count a kernel whose compilation begins."""
             del event
             bar.begin()
 
         def on_end(self, event: object) -> None:
-            """Say that it was."""
+            """Count a kernel whose compilation ends."""
             del event
             bar.end()
 
@@ -50,16 +50,16 @@ def _show_compilation() -> None:
 njit = _compiler()
 
 COMPILED = njit is not None
-"""Whether numba is there."""
+"""Whether numba is installed."""
 
 
 def kernel(function: Kernel) -> Kernel:
-    """Compile a loop with strict IEEE arithmetic, so that the same row gives the same bits everywhere."""
+    """Compile a loop with strict IEEE arithmetic, so that results are equal to the bit everywhere."""
     return _compile(function, fastmath=False)
 
 
 def reassociating_kernel(function: Kernel) -> Kernel:
-    """Compile a loop whose sums may be reordered: only where the outcome does not hang on the last bits."""
+    """Compile a loop whose sums may be reordered: only where the result does not depend on the last bits."""
     return _compile(function, fastmath={"reassoc", "nsz"})
 
 
@@ -68,16 +68,16 @@ def _compile(function: Kernel, *, fastmath: bool | set[str]) -> Kernel:
         return _absent
     try:
         cached: Kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
-    except RuntimeError:  # no folder to write the cache to: compile in every process instead
+    except RuntimeError:  # no folder for the cache: compile in every process instead
         uncached: Kernel = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
         return uncached
     return cached
 
 
 def compile_formula(formula: Callable[[Any], Any]) -> Any:
-    """Compile a formula of one number to one number, to be passed to kernels; None where numba is not there.
+    """Compile a function of one number, to be passed to kernels; return None without numba.
 
-    It comes as a pointer of a fixed type: a kernel that is given another formula is not compiled again.
+    The result is a pointer of a fixed type, so that a kernel is not compiled again for another formula.
     """
     if njit is None:
         return None
@@ -86,7 +86,7 @@ def compile_formula(formula: Callable[[Any], Any]) -> Any:
 
 
 class FormulaKey:
-    """A formula, known by its code and by what it encloses."""
+    """A formula, identified by its code and the values of its closure."""
 
     def __init__(self, formula: Callable[[Any], Any], key: tuple[object, ...]) -> None:
         self.formula, self.key = formula, key
@@ -105,15 +105,15 @@ def _compile_formula(known: FormulaKey) -> Any:
     signature = numba.float64(numba.float64)
     try:
         return numba.cfunc(signature, cache=True)(known.formula)
-    except RuntimeError:  # no file to key a cache to, as in a notebook
+    except RuntimeError:  # no source file for the cache, as in a notebook
         return numba.cfunc(signature)(known.formula)
     except numba.core.errors.NumbaError as error:
         said = str(error).strip().splitlines()[0]
-        msg = f"a log-weight must be a formula that numba can compile: arithmetic and functions of xp. It said: {said}"
+        msg = f"log_weight must be a formula that numba can compile: arithmetic and functions of xp. numba says: {said}"
         raise Incompatible(msg) from error
 
 
 def _absent(*arguments: object) -> Any:
-    """Say that numba is not there."""
+    """Raise `MissingExtra`: numba is not installed."""
     del arguments
     raise MissingExtra("numba", "all")

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from vicinal.kernels._jit import kernel
 
 LANES = 16
-"""Independent partial sums of `direct`; fixed, so that the order of additions is too."""
+"""Number of independent partial sums of `direct`; it is fixed, so that the order of additions is fixed."""
 
 CANCELLATION = 1.0 / 64.0
 """Below this share of |a|^2 + |b|^2 the product formula has lost six bits or more, and `direct` is used."""
 
-
 FLOOR = 2.0**-90
-"""Squared distances below this are direct as well: products of such short rows underflow in float32."""
+"""Below this squared distance, too, `direct` is used: products of such short rows underflow in float32."""
 
 
 class Panel(NamedTuple):
@@ -34,7 +33,7 @@ class Panel(NamedTuple):
     rows: NDArray[np.floating]  # (at least n, d)
     norms: NDArray[np.float64]  # (at least n,)
     n: int
-    listed: NDArray[np.int64]  # (queries, m) rows to look at, ascending, n where there are no more; or (0, 0): all
+    listed: NDArray[np.int64]  # (queries, m) candidate rows, ascending, n where there are no more; or (0, 0): all
 
 
 @kernel
@@ -45,13 +44,13 @@ def columns(panel):
 
 @kernel
 def named_row(panel, q, place):
-    """Return the row at a place among the distances of a query."""
+    """Return the row that belongs to a position among the distances of a query."""
     return place if panel.listed.shape[0] == 0 else panel.listed[q, place]
 
 
 @kernel
 def name_rows(panel, q, who, count):
-    """Turn places among the distances of a query into rows."""
+    """Replace positions among the distances of a query by rows."""
     if panel.listed.shape[0] > 0:
         for c in range(count):
             who[c] = panel.listed[q, who[c]]

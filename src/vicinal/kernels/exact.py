@@ -1,7 +1,7 @@
-"""The exact method: the test point joins the calibration rows, and only the rows it comes near change.
+"""Kernels of the method `Exact`: the test row is added to the calibration rows, and only rows near it change.
 
 A score v is coded as a whole number: 2 s for the s-th distinct calibration score, 2 s + 1 for the open gap above it.
-A pair (rank, score) is then one whole number, rank << 30 | code, and comparing pairs is comparing numbers.
+A pair (rank, score) becomes one whole number, rank << 30 | code, so that pairs are compared as numbers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from vicinal.kernels.ranks import collect, first_not_below, members, nearest_of,
 from vicinal.kernels.weights import EQUAL, log_weight_ratio, weigh_pairs
 
 CODE_BITS = 30
-"""Bits of a key that hold the code of the score: 2^29 distinct scores are far beyond memory."""
+"""Bits of a key for the code of the score: 2^29 distinct scores are more than fit into memory."""
 
 
 class Joined(NamedTuple):
-    """What is stored of each calibration row, in score order, to rank it again in O(1) when a point joins.
+    """Stored sums of each calibration row, in score order, to update its rank in O(1) when a test row is added.
 
-    Rows nearer than the reach are "near", rows exactly at it are the "shell", which leaves when a nearer point fills
-    its place. Sums are kept apart so that nothing is ever subtracted.
+    Neighbors nearer than the reach are "near"; those exactly at the reach are the "shell", which drops out when a
+    nearer row takes its place. Sums are stored separately, so that nothing is ever subtracted.
     """
 
     codes: NDArray[np.int64]  # 2 * index of the row's score among the distinct scores
@@ -35,13 +35,13 @@ class Joined(NamedTuple):
     near_above: NDArray[np.float64]
     shell_below: NDArray[np.float64]
     shell_above: NDArray[np.float64]
-    keys: NDArray[np.int64]  # rank << CODE_BITS | code before anyone joins
+    keys: NDArray[np.int64]  # rank << CODE_BITS | code before a test row is added
     sorted_keys: NDArray[np.int64]
-    alone: NDArray[np.bool_]  # no row in the ball: everyone, with equal weights, stands in
+    alone: NDArray[np.bool_]  # no row in the ball: all rows are neighbors with equal weights
 
     @classmethod
     def empty(cls, codes: NDArray[np.int64]) -> Joined:
-        """Return room for the sums of rows with these codes, without keys."""
+        """Return empty arrays for the sums of rows with these codes, without keys."""
         n = len(codes)
         return cls(
             codes=codes,
@@ -60,7 +60,7 @@ class Joined(NamedTuple):
 
 @kernel
 def join_sums(panel, rule, codes, own, first, start, stop, joined):
-    """Fill entries first + start .. first + stop of `joined`: queries of this panel that are calibration rows `own`."""
+    """Fill entries first + start .. first + stop of `joined`; the queries of this panel are calibration rows `own`."""
     n = columns(panel)
     distances, scratch = np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
@@ -100,7 +100,7 @@ def join_sums(panel, rule, codes, own, first, start, stop, joined):
 
 @kernel
 def rows_reached(panel, reach2, start, stop, out):
-    """Mark the calibration rows whose reach one of these queries lies in."""
+    """Mark the calibration rows that have one of these queries within their reach."""
     n = panel.n
     distances = np.empty(n)
     for q in range(start, stop):
@@ -111,24 +111,24 @@ def rows_reached(panel, reach2, start, stop, out):
 
 
 class Changed(NamedTuple):
-    """Scratch for the rows that a new point comes near: one entry per row, before and after it joins."""
+    """Working arrays for the rows near a test row: one entry for each, before and after it is added."""
 
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]
-    before: NDArray[np.int64]  # key before the point joins
-    if_below: NDArray[np.int64]  # key after, where the point scores below the row
-    if_above: NDArray[np.int64]  # key after, where it does not
+    before: NDArray[np.int64]  # key before the test row is added
+    if_below: NDArray[np.int64]  # key after, if the test row scores below the row
+    if_above: NDArray[np.int64]  # key after, if it does not
     below: NDArray[np.float64]
     above: NDArray[np.float64]
-    first: NDArray[np.bool_]  # the point is the nearest neighbor
-    near: NDArray[np.float64]  # distance of the point or of the nearest neighbor before, whichever is less
+    first: NDArray[np.bool_]  # the test row is the nearest neighbor
+    near: NDArray[np.float64]  # distance of the test row or of the nearest neighbor before, whichever is smaller
     far: NDArray[np.float64]  # the other of the two
     weights: NDArray[np.float64]  # of the farther relative to the nearer
 
 
 @kernel
-def room_for(n):
-    """Return scratch for up to n changed rows."""
+def allocate_changed(n):
+    """Return working arrays for up to n changed rows."""
     return Changed(
         np.empty(n + 1, np.int64),
         np.empty(n, np.int64),
@@ -146,27 +146,28 @@ def room_for(n):
 
 @kernel
 def changed_rows(joined, distances, n, rule, changed):
-    """Fill `changed` with every row that the new point comes near; return how many.
+    """Fill `changed` with every row near the test row; return how many.
 
-    In three passes, so that all but the exponentials vectorizes: gather the sums that stay, weigh the point, rank.
+    In three passes, so that everything but the exponentials is vectorized: collect the sums that stay, weigh the test
+    row, compute the ranks.
     """
     count = 0
     for i in range(n):
-        # Written always, kept only on a hit: no branch to mispredict.
+        # Always written, kept only if counted: there is no branch to mispredict.
         changed.rows[count] = i
         count += (distances[i] <= joined.reach2[i]) | joined.alone[i]
     ball = rule.radius2 >= 0.0
     for c in range(count):
         i = changed.rows[c]
         limit, distance = joined.reach2[i], distances[i]
-        # A nearer point that fills the k-th place pushes the shell out; a point in an empty ball is the only neighbor.
+        # A nearer row that fills the k-th place drops the shell; a row in an empty ball is the only neighbor.
         leaves = not ball and distance < limit and limit < np.inf and joined.near_count[i] + 1 == rule.n_neighbors
         only = joined.alone[i] and ball and distance <= rule.radius2
         stays = 0.0 if only else 1.0
         shell = 0.0 if leaves else 1.0
         changed.below[c] = stays * joined.near_below[i] + shell * joined.shell_below[i]
         changed.above[c] = stays * joined.near_above[i] + shell * joined.shell_above[i]
-        # Where nobody was near, the others that stand in weigh the same as the point.
+        # Where the ball was empty, all other rows have the same weight as the test row.
         own = np.sqrt(distance)
         nearest = own if joined.alone[i] else joined.nearest[i]
         changed.first[c] = own < nearest
@@ -176,7 +177,7 @@ def changed_rows(joined, distances, n, rule, changed):
         changed.before[c] = joined.keys[i]
     weigh_pairs(rule, changed.far, changed.near, count, changed.weights)
     for c in range(count):
-        # Weights are relative to the nearest neighbor: where that is the new point, all others shrink.
+        # Weights are relative to the nearest neighbor: if that is the test row, all other weights shrink.
         first = changed.first[c]
         shrink = changed.weights[c] if first else 1.0
         weight = 1.0 if first else changed.weights[c]
@@ -189,7 +190,7 @@ def changed_rows(joined, distances, n, rule, changed):
 
 @kernel
 def keys_below(joined, code, rank, changed, count):
-    """Count the calibration rows whose pair lies below (rank, code) when the new point has score `code`."""
+    """Count the calibration rows whose pair is below (rank, code) if the test row has score `code`."""
     key = (rank << CODE_BITS) | code
     total = first_not_below(joined.sorted_keys, joined.sorted_keys.shape[0], key)
     for c in range(count):
@@ -200,14 +201,14 @@ def keys_below(joined, code, rank, changed, count):
 
 @kernel
 def rank_at(code, near_codes, cumulative, count):
-    """Return the new point's rank when its score is `code`."""
+    """Return the rank of the test row if its score is `code`."""
     below = first_not_below(near_codes, count, code)
     return rank_units(cumulative[below - 1] if below > 0 else 0.0, cumulative[count - 1])
 
 
 @kernel
 def own_neighborhood(joined, distances, n, rule, who, near_codes, cumulative, scratch):
-    """Write the codes of the new point's neighbors, ascending, and their running weight; return how many."""
+    """Write the codes of the test row's neighbors, ascending, and their cumulative weights; return how many."""
     count, _ = neighborhood(distances, n, rule, who, cumulative, scratch)
     running = 0.0
     for c in range(count):
@@ -223,13 +224,13 @@ def joined_thresholds(panel, rule, joined, distinct, orders, start, stop, out):
     n = panel.n
     distances, scratch, cumulative = np.empty(n), np.empty(n), np.empty(n)
     who, near_codes = np.empty(n + 1, np.int64), np.empty(n, np.int64)
-    changed = room_for(n)
+    changed = allocate_changed(n)
     for q in range(start, stop):
         row_distances(panel, q, -1, distances)
         count = own_neighborhood(joined, distances, n, rule, who, near_codes, cumulative, scratch)
         n_changed = changed_rows(joined, distances, n, rule, changed)
         for level in range(orders.shape[0]):
-            # Code 0 is always accepted (nothing lies below the smallest score) and the last gap never is (m <= n).
+            # Code 0 is always accepted (no pair is below the smallest score) and the last gap never is (m <= n).
             accepted, rejected = 0, 2 * distinct.shape[0] - 1
             while rejected - accepted > 1:
                 code = (accepted + rejected) >> 1
@@ -247,11 +248,11 @@ def joined_thresholds(panel, rule, joined, distinct, orders, start, stop, out):
 
 @kernel
 def joined_counts(panel, rule, joined, distinct, candidates, start, stop, out):
-    """Count, for every candidate of every query, the rows whose pair lies below its own: (queries, candidates)."""
+    """Count, for every candidate of every query, the rows whose pair is below its own: (queries, candidates)."""
     n = panel.n
     distances, scratch, cumulative = np.empty(n), np.empty(n), np.empty(n)
     who, near_codes = np.empty(n + 1, np.int64), np.empty(n, np.int64)
-    changed = room_for(n)
+    changed = allocate_changed(n)
     u = distinct.shape[0]
     for q in range(start, stop):
         row_distances(panel, q, -1, distances)

@@ -1,7 +1,8 @@
-"""Neighbor lists kept for reuse, and the local ranks of many scores over them, fold by fold.
+"""Neighbor lists for cross-validation, and the local ranks of many scores over them, fold by fold.
 
-A fold is a part of the rows that is judged while the others calibrate. Rows of list i are sorted by distance and never
-hold i. In fold f, a row's neighbors are the first k of its list that are not of fold f, and all tied with the k-th.
+A cross-validation fold is a part of the rows that is evaluated while the others calibrate. The list of row i is sorted
+by distance and never contains i. In fold f, a row's neighbors are the first k of its list that are not in fold f, and
+all rows tied with the k-th.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from vicinal.kernels.weights import EQUAL, log_weight_ratio
 
 
 class Lists(NamedTuple):
-    """Neighbors of each row, nearest first: those of row i stand from starts[i] to starts[i + 1]."""
+    """Neighbors of each row, nearest first: entries starts[i] to starts[i + 1] are those of row i."""
 
     starts: NDArray[np.int64]  # (n + 1,)
     who: NDArray[np.int32]  # (entries,)
-    squared: NDArray[np.float64]  # (entries,) squared distances: roots would tie what differs in the last bit
+    squared: NDArray[np.float64]  # (entries,) squared distances: roots would tie numbers that differ in the last bit
     folds: NDArray[np.int64]  # (n,)
 
     @classmethod
@@ -33,7 +34,7 @@ class Lists(NamedTuple):
         pieces: Sequence[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]],
         folds: NDArray[np.int64],
     ) -> Lists:
-        """Put the lists of consecutive rows together: counts, and entries one list after another."""
+        """Concatenate the lists of consecutive rows, given by their counts and entries."""
         counts, who, squared = (np.concatenate(part) for part in zip(*pieces, strict=True))
         return cls(np.concatenate([[0], np.cumsum(counts)]), who, squared, folds)
 
@@ -42,12 +43,12 @@ class Scored(NamedTuple):
     """Scores of the true targets of all rows, for several scores at once."""
 
     scores: NDArray[np.float64]  # (several, n)
-    codes: NDArray[np.int64]  # (several, n): the place of each score among its distinct ones
+    codes: NDArray[np.int64]  # (several, n): the position of each score among the distinct ones
 
 
 @kernel
 def first_enough(order, count, folds, n_folds, most, least):
-    """Return how many of the sorted rows are needed for `most` to remain whichever fold is left out, or -1.
+    """Return how many of the sorted rows are needed so that `most` remain whichever fold is left out, or -1.
 
     It is never fewer than `least`; without folds, it is the larger of the two.
     """
@@ -91,7 +92,7 @@ def nearest_list(distances, n, own, folds, n_folds, most, least, scratch, who):
 
 @kernel
 def enough_listed(who, squared, folds, n_folds, most, least, others, counts):
-    """Write how many of each row's sorted neighbors are needed, all tied with the last too, or -1: more must be listed.
+    """Write how many of each row's sorted neighbors are needed, with all ties of the last; -1 if more must be listed.
 
     `who` and `squared` hold the nearest of the `others` there are, (rows, listed) each.
     """
@@ -102,13 +103,13 @@ def enough_listed(who, squared, folds, n_folds, most, least, others, counts):
             needed = listed
         while 0 < needed < listed and squared[i, needed] == squared[i, needed - 1]:
             needed += 1
-        # The last one listed may be tied with others that are not.
+        # The last one listed may be tied with others that are not listed.
         counts[i] = needed if needed < listed or listed == others else -1
 
 
 @kernel
 def nearest_lists(panel, first, folds, n_folds, most, least, start, stop, counts, who, squared):
-    """Write the lists of queries start .. stop, which are rows first + q of the reference; (stop - start, n) each."""
+    """Write the lists of queries start .. stop, which are reference rows first + q; (stop - start, n) each."""
     n = panel.n
     distances, scratch = np.empty(n), np.empty(n)
     found = np.empty(n + 1, np.int64)
@@ -142,7 +143,7 @@ def fold_weights(lists, i, fold, k, rule, weights, fold_of, count, out):
     begin = lists.starts[i]
     kept, reach = 0, 0
     while reach < count and (kept < k or lists.squared[begin + reach] == lists.squared[begin + reach - 1]):
-        # Past the k-th, only rows tied with the k-th go on; rows of the fold in between do not break the run.
+        # After the k-th, continue only with rows tied with it; rows of the fold in between do not end the ties.
         kept += fold_of[reach] != fold
         reach += 1
     largest = 0.0
@@ -150,7 +151,7 @@ def fold_weights(lists, i, fold, k, rule, weights, fold_of, count, out):
         out[c] = weights[c] if fold_of[c] != fold else 0.0
         largest = max(largest, out[c])
     if largest < 1e-200:
-        # The nearest of all is of this fold, and so much nearer that the others vanish beside it.
+        # The nearest row is in this fold, and so much nearer that the other weights underflow relative to it.
         nearest = np.inf
         for c in range(reach):
             if fold_of[c] != fold:
@@ -162,8 +163,8 @@ def fold_weights(lists, i, fold, k, rule, weights, fold_of, count, out):
 
 
 @reassociating_kernel
-def mass_below(values, weights, count, value):
-    """Return the weight of the values strictly below `value`."""
+def weight_below(values, weights, count, value):
+    """Return the total weight of the values strictly below `value`."""
     below = 0.0
     for c in range(count):
         below += weights[c] if values[c] < value else 0.0
@@ -171,8 +172,8 @@ def mass_below(values, weights, count, value):
 
 
 @reassociating_kernel
-def mass(weights, count):
-    """Return the weight of all."""
+def total_weight(weights, count):
+    """Return the total weight."""
     total = 0.0
     for c in range(count):
         total += weights[c]
@@ -181,9 +182,9 @@ def mass(weights, count):
 
 @kernel
 def fold_keys(lists, counts, rule, scored, start, stop, keys):
-    """Write the pair of every row's own score in every fold it calibrates: (several, folds, n); else the largest key.
+    """Write the pair of each row's own score in each fold that it calibrates, else the largest key.
 
-    `counts[f]` is how many neighbors a row has in fold f.
+    `keys` are (several, folds, n); `counts[f]` is how many neighbors a row has in fold f.
     """
     n_folds = counts.shape[0]
     several, n = scored.scores.shape
@@ -196,7 +197,7 @@ def fold_keys(lists, counts, rule, scored, start, stop, keys):
         longest = 0
         for f in range(n_folds):
             reaches[f] = fold_weights(lists, i, f, counts[f], rule, weights, fold_of, count, kept[f])
-            totals[f] = mass(kept[f], reaches[f])
+            totals[f] = total_weight(kept[f], reaches[f])
             longest = max(longest, reaches[f])
         for s in range(several):
             own = scored.scores[s, i]
@@ -206,22 +207,22 @@ def fold_keys(lists, counts, rule, scored, start, stop, keys):
                 if lists.folds[i] == f:
                     keys[s, f, i] = np.iinfo(np.int64).max
                     continue
-                rank = rank_units(mass_below(near, kept[f], reaches[f], own), totals[f])
+                rank = rank_units(weight_below(near, kept[f], reaches[f], own), totals[f])
                 keys[s, f, i] = (rank << CODE_BITS) | scored.codes[s, i]
 
 
 @kernel
-def within(rank, value, level_rank, level_value):
+def is_within(rank, value, level_rank, level_value):
     """Return whether the pair is not above the level."""
     return rank < level_rank or (rank == level_rank and value <= level_value)
 
 
 @kernel
 def fold_sizes(lists, counts, rule, scored, level_ranks, level_values, labels, start, stop, sizes, covered):
-    """Write how many labels of each judged row lie within each level of its fold, and whether its own does.
+    """Write how many labels of each evaluated row are within each level of its fold, and whether its own label is.
 
     `labels` are the scores of all labels, ascending, (several, n, classes); levels are (several, folds, levels);
-    `sizes` and `covered` are (several, n, levels). Fewer labels are within than not, so the search starts at few.
+    `sizes` and `covered` are (several, n, levels). Most labels are not within, so the search starts at few.
     """
     several, n = scored.scores.shape
     classes, n_levels = labels.shape[2], level_ranks.shape[2]
@@ -231,28 +232,28 @@ def fold_sizes(lists, counts, rule, scored, level_ranks, level_values, labels, s
         fold, begin = lists.folds[i], lists.starts[i]
         count = list_weights(lists, i, rule, weights, fold_of)
         reach = fold_weights(lists, i, fold, counts[fold], rule, weights, fold_of, count, kept)
-        total = mass(kept, reach)
+        total = total_weight(kept, reach)
         for s in range(several):
             for c in range(reach):
                 near[c] = scored.scores[s, lists.who[begin + c]]
             own = scored.scores[s, i]
-            own_rank = rank_units(mass_below(near, kept, reach, own), total)
+            own_rank = rank_units(weight_below(near, kept, reach, own), total)
             row = labels[s, i]
             for level in range(n_levels):
                 level_rank, level_value = level_ranks[s, fold, level], level_values[s, fold, level]
-                covered[s, i, level] = within(own_rank, own, level_rank, level_value)
-                low, high, step = 0, 1, 1  # low labels are within; gallop until one is not
+                covered[s, i, level] = is_within(own_rank, own, level_rank, level_value)
+                low, high, step = 0, 1, 1  # low labels are within; double the step until one is not
                 while high <= classes:
-                    rank = rank_units(mass_below(near, kept, reach, row[high - 1]), total)
-                    if not within(rank, row[high - 1], level_rank, level_value):
+                    rank = rank_units(weight_below(near, kept, reach, row[high - 1]), total)
+                    if not is_within(rank, row[high - 1], level_rank, level_value):
                         break
                     low = high
                     step *= 2
                     high = min(low + step, classes) if low < classes else classes + 1
                 while high - low > 1:
                     middle = (low + high) >> 1
-                    rank = rank_units(mass_below(near, kept, reach, row[middle - 1]), total)
-                    if within(rank, row[middle - 1], level_rank, level_value):
+                    rank = rank_units(weight_below(near, kept, reach, row[middle - 1]), total)
+                    if is_within(rank, row[middle - 1], level_rank, level_value):
                         low = middle
                     else:
                         high = middle
@@ -261,7 +262,7 @@ def fold_sizes(lists, counts, rule, scored, level_ranks, level_values, labels, s
 
 @kernel
 def fold_thresholds(lists, counts, rule, scored, distinct, level_ranks, level_values, start, stop, out):
-    """Write the largest accepted score of each judged row for each level of its fold: (several, n, levels).
+    """Write the largest accepted score of each evaluated row for each level of its fold: (several, n, levels).
 
     `distinct` are the distinct scores, ascending, (several, n), filled up with +inf.
     """
@@ -273,7 +274,7 @@ def fold_thresholds(lists, counts, rule, scored, distinct, level_ranks, level_va
         fold, begin = lists.folds[i], lists.starts[i]
         count = list_weights(lists, i, rule, weights, fold_of)
         reach = fold_weights(lists, i, fold, counts[fold], rule, weights, fold_of, count, kept)
-        total = mass(kept, reach)
+        total = total_weight(kept, reach)
         for s in range(several):
             for c in range(reach):
                 near[c] = scored.scores[s, lists.who[begin + c]]
@@ -288,12 +289,12 @@ def fold_thresholds(lists, counts, rule, scored, distinct, level_ranks, level_va
 
 @kernel
 def smallest_above(near, kept, reach, total, distinct, wanted):
-    """Return the smallest distinct score t whose rank just above it is at least `wanted`, +inf where there is none."""
+    """Return the smallest distinct score t whose rank just above t is at least `wanted`; +inf if there is none."""
     low, high = 0, distinct.shape[0]
     while low < high:
         middle = (low + high) >> 1
         above = np.nextafter(distinct[middle], np.inf)
-        if rank_units(mass_below(near, kept, reach, above), total) >= wanted:
+        if rank_units(weight_below(near, kept, reach, above), total) >= wanted:
             high = middle
         else:
             low = middle + 1

@@ -1,7 +1,7 @@
 """The local rank R: the weighted share of a point's neighbors whose score lies below a value.
 
-Ranks are whole numbers of 2^-32 ("units"), so that sums taken in another order give the same rank and ties are ties.
-Reference rows always come in score order: a pass over them then meets the neighbors sorted by score.
+Ranks are whole multiples of 2^-32 ("units"), so that sums in another order give the same rank, and equal ranks stay
+equal. Reference rows are always in score order, so that a pass over them visits neighbors sorted by score.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from vicinal.kernels.weights import EQUAL, log_weight_ratio
 UNITS = 4294967296.0
 """Ranks are multiples of 1 / UNITS = 2^-32."""
 
-
 SAMPLE = 256
-"""Distances looked at to guess a bound on the k-th smallest, before all are."""
+"""Number of distances from which a bound on the k-th smallest is estimated."""
 
 
 class Plugged(NamedTuple):
     """Reference scores and the sorted pairs (rank, score) that a new point's pair is compared with."""
 
     scores: NDArray[np.float64]  # (n,) of the reference rows, ascending
-    ranks: NDArray[np.int64]  # (ranked,) lexicographically sorted together with
+    ranks: NDArray[np.int64]  # (ranked,) pairs of rank and value are sorted lexicographically
     values: NDArray[np.float64]  # (ranked,)
 
 
@@ -76,7 +75,7 @@ def collect(distances, n, bound, who):
     """Write, in row order, which distances are at most `bound` and finite; return how many."""
     count = 0
     for i in range(n):
-        # Written always, kept only on a hit: no branch to mispredict.
+        # Always written, kept only if counted: there is no branch to mispredict.
         who[count] = i
         count += (distances[i] <= bound) & (distances[i] < np.inf)
     return count
@@ -84,7 +83,7 @@ def collect(distances, n, bound, who):
 
 @kernel
 def likely_bound(distances, n, k, scratch):
-    """Return a distance that most likely at least k of n reach: an upper quantile of a sample."""
+    """Return a distance that at least k of n rows most likely do not exceed: an upper quantile of a sample."""
     if n < 4 * SAMPLE:
         return np.inf
     step = n // SAMPLE
@@ -97,9 +96,9 @@ def likely_bound(distances, n, k, scratch):
 
 @kernel
 def members(distances, n, rule, who, scratch):
-    """Write the neighbors in row order; return how many, and the squared distance up to which rows belong.
+    """Write the neighbors in row order; return how many, and the squared distance up to which rows are neighbors.
 
-    Infinite distances are nobody. Rows tied at the k-th distance all belong.
+    Rows at infinite distance are never neighbors. All rows tied at the k-th distance are.
     """
     if rule.radius2 >= 0.0:
         return collect(distances, n, rule.radius2, who), rule.radius2
@@ -125,7 +124,7 @@ def members(distances, n, rule, who, scratch):
 
 @kernel
 def nearest_of(distances, who, count):
-    """Return the smallest squared distance of the listed rows, inf where there is none."""
+    """Return the smallest squared distance of the listed rows; inf if there are none."""
     nearest = np.inf
     for c in range(count):
         nearest = min(nearest, distances[who[c]])
@@ -136,7 +135,7 @@ def nearest_of(distances, who, count):
 def neighborhood(distances, n, rule, who, weights, scratch):
     """Write the neighbors (in row order) and their weights; return how many, and whether a ball was empty.
 
-    Weights are relative to the nearest neighbor, or to the point itself where it counts as an atom.
+    Weights are relative to the nearest neighbor, or to the point itself if it is its own neighbor.
     """
     count, _ = members(distances, n, rule, who, scratch)
     empty = count == 0 and rule.own_weight == 0.0
@@ -217,7 +216,7 @@ def plugged_thresholds(panel, rule, plugged, own, level_ranks, level_values, sta
 
 @kernel
 def pairs_below(ranks, values, rank, value):
-    """Count the sorted pairs lexicographically below (rank, value)."""
+    """Count the sorted pairs that are lexicographically below (rank, value)."""
     low, high = 0, ranks.shape[0]
     while low < high:
         middle = (low + high) >> 1
@@ -267,7 +266,7 @@ def plugged_counts(panel, rule, plugged, candidates, start, stop, out):
 
 @kernel
 def effective_counts(panel, rule, start, stop, out):
-    """Write how many equally weighted neighbors each query's are worth: (sum of weights)^2 / sum of squares."""
+    """Write the effective number of neighbors of each query: (sum of weights)^2 / (sum of squared weights)."""
     n = columns(panel)
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
@@ -296,7 +295,7 @@ def listed_neighbors(panel, rule, q):
 
 @kernel
 def nearest_columns(panel, count, start, stop, out):
-    """Write the `count` nearest rows of each query, ascending by row; of those tied for the last place, the first."""
+    """Write the `count` nearest rows of each query, in row order; of rows tied for the last place, the first."""
     n = columns(panel)
     distances, scratch = np.empty(n), np.empty(n)
     for q in range(start, stop):

@@ -10,7 +10,7 @@ FIRST_BAND = 1.0 / 32.0
 """Labels above this probability are sorted first: at most 32 of them."""
 
 BAND_STEP = 1.0 / 8.0
-"""Each further band of labels reaches down to this share of the one before."""
+"""Factor between the lower bounds of successive bands."""
 
 COUNTED = 64
 """Bands of at most this many labels are sorted by counting."""
@@ -48,7 +48,7 @@ def first_not_finite_half(bits, start, stop):
 
 @reassociating_kernel
 def first_improper(rows, tolerance, start, stop):
-    """Return the first row that is no probability vector, or -1; NaN and infinities are improper too."""
+    """Return the first row that is not a probability vector, or -1; NaN and infinities are not allowed."""
     for i in range(start, stop):
         row = rows[i]
         total = 0.0
@@ -82,7 +82,7 @@ def hash_keys(seed, out):
 def hash_rows(bits, keys, start, stop, out):
     """Write U in [0, 1) for each row: keys[0] + sum_j keys[j + 1] * bits_j modulo 2^64, mixed, its top 53 bits.
 
-    The sum is the multilinear universal hash: one multiplication a word, in any order, on any device.
+    The sum is the multilinear universal hash: one multiplication for each word, in any order, on any device.
     """
     for i in range(start, stop):
         row = bits[i]
@@ -113,7 +113,7 @@ def softmax_rows(logits, temperature, start, stop, out):
 def row_maxima(bits, start, stop, out):
     """Write the largest entry of each row of non-negative floats, given and returned as their bits.
 
-    Such floats are ordered as their bits are, and the maximum of whole numbers vectorizes.
+    Non-negative floats have the same order as their bits, and the maximum of whole numbers is vectorized.
     """
     for i in range(start, stop):
         row = bits[i]
@@ -158,7 +158,7 @@ def walk_to(row, label, uniform, penalty, free, scratch):
 
 @kernel
 def walk_labels(rows, uniforms, labels, penalty, free, start, stop, out):
-    """Write the score of one given label a row."""
+    """Write the score of one given label of each row."""
     scratch = np.empty(rows.shape[1])
     for i in range(start, stop):
         out[i] = walk_to(rows[i], labels[i], uniforms[i], penalty, free, scratch)
@@ -181,7 +181,7 @@ def walk_all(rows, uniforms, penalty, free, start, stop, out):
 def collect_band(row, low, high, flags, values, who):
     """Write the labels with low < probability <= high and their probabilities; return how many.
 
-    One vectorized pass of comparisons into bytes, then a scan that passes over four bytes without a hit at once.
+    One vectorized pass writes comparisons as bytes; a scan then skips four bytes at a time where none is set.
     """
     classes = row.shape[0]
     # Bounds in the row's own type: comparing float32 with float64 would widen every element.
@@ -193,7 +193,7 @@ def collect_band(row, low, high, flags, values, who):
     for word in range(words.shape[0]):
         if words[word]:
             for j in range(4 * word, 4 * word + 4):
-                # Written always, kept only on a hit: no branch to mispredict.
+                # Always written, kept only if counted: there is no branch to mispredict.
                 who[count] = j
                 count += flags[j]
     for c in range(count):
@@ -203,11 +203,11 @@ def collect_band(row, low, high, flags, values, who):
 
 @kernel
 def sorted_band(values, who, count, order):
-    """Write into `order` where each rank of the band stands; labels ascend, so of equals the smaller comes first."""
+    """Write into `order` the position of each rank of the band; of equal values, the smaller label comes first."""
     if count > COUNTED:
         order[:count] = np.argsort(-values[:count], kind="mergesort")
         return
-    # A place is a count of comparisons: no branches, and over a padded length it vectorizes without a remainder.
+    # A rank is a count of comparisons: without branches, and vectorized without a remainder over a padded length.
     padded = (count + 7) // 8 * 8
     for d in range(count, padded):
         values[d] = -1.0

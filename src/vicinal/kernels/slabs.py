@@ -9,9 +9,9 @@ from vicinal.kernels._jit import kernel
 
 @kernel
 def worst_slab(covered, least):
-    """Return start, stop of the stretch of at least `least` rows with the lowest mean, and that mean.
+    """Return start and stop of the interval of at least `least` rows with the lowest mean, and that mean.
 
-    A stretch of 2 * least rows or more splits into two, one of which is no better; so only shorter ones are tried.
+    An interval of 2 * least rows or more splits into two, one of which has no higher mean; only shorter ones are tried.
     """
     n = covered.shape[0]
     sums = np.zeros(n + 1)

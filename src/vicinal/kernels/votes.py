@@ -1,4 +1,4 @@
-"""Neighbors' labels as votes, and neighbors' values as averages."""
+"""Weighted shares of the neighbors' labels ("votes"), and weighted means of the neighbors' values."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vicinal.kernels.weights import log_weight_ratio
 
 
 class Votes(NamedTuple):
-    """The labels that neighbors voted for, for each row: entries starts[i] to starts[i + 1]."""
+    """The labels of each row's neighbors: entries starts[i] to starts[i + 1] are those of row i."""
 
     starts: NDArray[np.int64]  # (n + 1,)
     labels: NDArray[np.int64]  # (entries,)
-    shares: NDArray[np.float64]  # (entries,): of each row, summing to one
+    shares: NDArray[np.float64]  # (entries,): weighted share of each label; those of a row sum to one
 
 
 @kernel
@@ -29,7 +29,7 @@ def vote_gain(share, smoothing, classes):
 
 @kernel
 def average_values(panel, rule, own, values, start, stop, out):
-    """Write the weighted mean of the neighbors' values; `own[q]` is a row never its own neighbor, or -1."""
+    """Write the weighted mean of the neighbors' values; `own[q]` is the query's own row, which is left out, or -1."""
     n = panel.n
     distances, scratch, weights = np.empty(n), np.empty(n), np.empty(n)
     who = np.empty(n + 1, np.int64)
@@ -63,7 +63,7 @@ def count_votes(panel, rule, own, labels, start, stop, out):
 
 @kernel
 def blend(logits, shares, temperature, weight, smoothing, start, stop):
-    """Turn the shares of votes into probabilities: softmax(logits / temperature + weight * gain), in place."""
+    """Replace shares by probabilities, softmax(logits / temperature + weight * gain), in place."""
     classes = shares.shape[1]
     for i in range(start, stop):
         top = -np.inf
@@ -81,7 +81,7 @@ def blend(logits, shares, temperature, weight, smoothing, start, stop):
 
 @kernel
 def tied_end(lists, i, k):
-    """Return where the k nearest of row i, and all tied with the k-th, end in the lists."""
+    """Return the end, in the lists, of the k nearest of row i with all rows tied with the k-th."""
     end = lists.starts[i] + k
     while end < lists.starts[i + 1] and lists.squared[end] == lists.squared[end - 1]:
         end += 1
@@ -90,7 +90,7 @@ def tied_end(lists, i, k):
 
 @kernel
 def listed_votes(lists, labels, rule, start, stop, counts, voted_labels, shares):
-    """Write the labels that each row's k nearest (and all tied with the k-th) vote for, and their shares."""
+    """Write the labels of each row's k nearest rows (and all tied with the k-th), and their weighted shares."""
     for i in range(start, stop):
         begin = lists.starts[i]
         end = tied_end(lists, i, rule.n_neighbors)
@@ -114,9 +114,9 @@ def listed_votes(lists, labels, rule, start, stop, counts, voted_labels, shares)
 
 @kernel
 def blended_likelihood(logits, labels, votes, temperature, weight, smoothing, start, stop, out):
-    """Write for each row the negative log-likelihood of its label and its slopes: (n, 4).
+    """Write for each row the negative log-likelihood of its label and its derivatives: (n, 4).
 
-    Slopes are with respect to log temperature, weight, and log smoothing.
+    Derivatives are with respect to log temperature, weight, and log smoothing.
     """
     classes = logits.shape[1]
     for i in range(start, stop):
@@ -124,7 +124,7 @@ def blended_likelihood(logits, labels, votes, temperature, weight, smoothing, st
         top = -np.inf
         for y in range(classes):
             top = max(top, np.float64(row[y]))
-        # Labels without votes first, as if no label had any; those with votes are then replaced.
+        # First the terms as if no label had votes; those of labels with votes are then corrected.
         total, tilt = 0.0, 0.0
         for y in range(classes):
             value = (np.float64(row[y]) - top) / temperature
@@ -154,7 +154,7 @@ def blended_likelihood(logits, labels, votes, temperature, weight, smoothing, st
 
 @kernel
 def listed_averages(lists, values, rule, out):
-    """Write the weighted mean of the values of each row's k nearest and all tied with the k-th."""
+    """Write the weighted mean of the values of each row's k nearest rows and all tied with the k-th."""
     for i in range(out.shape[0]):
         begin = lists.starts[i]
         end = tied_end(lists, i, rule.n_neighbors)

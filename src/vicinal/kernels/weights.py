@@ -1,7 +1,7 @@
-"""The weight of a neighbor: one function of its distance, for every localizer.
+"""The weight of a neighbor as a function of its distance, for every localizer.
 
-Weights are always relative to the nearest neighbor's, so that they never underflow to 0 / 0: what is computed is the
-difference of two log-weights.
+Weights are relative to that of the nearest neighbor, computed from the difference of two log-weights, so that they
+never underflow to 0 / 0.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ EQUAL, EXPONENTIAL, FORMULA = 0, 1, 2
 
 
 class Rule(NamedTuple):
-    """Who is a neighbor, and with which weight: what kernels read of a localizer."""
+    """A localizer in the form that kernels read: which rows are neighbors, and with which weight."""
 
-    n_neighbors: int  # 0: everyone
+    n_neighbors: int  # 0: all rows
     radius2: float  # squared radius of a ball; negative: no ball
     shape: int
     bandwidth: float  # the unit of distance; inf for equal weights
-    own_weight: float  # 1: the point itself is an atom above every value (the paper to the letter); else 0
-    formula: Any  # log-weight of distance / bandwidth, compiled; read only where the shape says so
+    own_weight: float  # 1: the point is its own neighbor, with a score above every value (PaperLiteral); else 0
+    formula: Any  # compiled log-weight of distance / bandwidth; used only if the shape is FORMULA
 
 
 @kernel
@@ -40,7 +40,7 @@ def log_weight_ratio(rule, distance, nearest):
 @kernel
 def weigh_pairs(rule, far, near, count, out):
     """Write w(far) / w(near) of each pair of distances; `out` may be one of the two arrays."""
-    if rule.shape == EXPONENTIAL:  # in a loop of its own: the shape is asked once, not for every pair
+    if rule.shape == EXPONENTIAL:  # a separate loop: the shape is compared once, not for every pair
         for c in range(count):
             out[c] = np.exp(log_weight_ratio(rule, far[c], near[c]))
     else:
@@ -49,5 +49,5 @@ def weigh_pairs(rule, far, near, count, out):
 
 
 def no_formula(u):
-    """Return what was given: what stands in a rule whose shape needs no formula."""
+    """Return the argument: a placeholder in rules that need no formula."""
     return u

@@ -1,6 +1,6 @@
-"""Neighbors: who is near (searches), who counts and how much (localizers), and what is computed of them (engines)."""
+"""Neighbors: searches find them, localizers weigh them, engines compute local ranks from them."""
 
-from vicinal.neighbors import numba_engine as numba_engine  # which registers itself
+from vicinal.neighbors import numba_engine as numba_engine  # imported because it registers itself
 from vicinal.neighbors.exact_search import ExactSearch
 from vicinal.neighbors.faiss_search import FaissSearch
 from vicinal.neighbors.indexes import HNSW, IVF, LSH, Flat

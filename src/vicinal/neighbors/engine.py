@@ -1,7 +1,7 @@
-"""Engines: what is computed from blocks of neighbors, in numba or, on the device of a search, in torch.
+"""Engines: they compute local ranks and sums from blocks of neighbors, in numba or, on another device, in torch.
 
-Both give the same answers; a law holds them equal. Reference rows always come in score order, so that a pass over them
-meets the neighbors sorted by score.
+Tests check that both give the same results. Reference rows are always in score order, so that a pass over them visits
+neighbors sorted by score.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from vicinal.neighbors.search import NeighborSearch
 
 
 class Engine(ABC):
-    """What methods ask of blocks; `near` says who is a neighbor, and with which weight."""
+    """Base class of engines; `near` gives the neighbors of each query and their weights."""
 
     @abstractmethod
     def own_ranks(self, blocks: Iterable[Any], near: BoundLocalizer, own: Ints, first_tied: Ints) -> tuple[Ints, Bools]:
-        """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each.
+        """Return the rank of each query's own score among its neighbors, and whether its ball was empty, (q,) each.
 
         `own` is the query's row among the reference rows, which is left out, or -1; `first_tied` counts the reference
         scores strictly below the query's.
@@ -38,11 +38,11 @@ class Engine(ABC):
 
     @abstractmethod
     def plugged_counts(self, blocks: Iterable[Any], near: BoundLocalizer, plugged: Plugged, candidates: Floats) -> Ints:
-        """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
+        """Return how many ranked pairs are below that of each candidate score, (q, candidates)."""
 
     @abstractmethod
     def joined_sums(self, blocks: Iterable[Any], near: BoundLocalizer, codes: Ints, rows: Ints) -> Joined:
-        """Return what is kept of these reference rows to rank them again when a point joins; keys are left empty."""
+        """Return the sums of these reference rows from which `Exact` updates their ranks; keys are left empty."""
 
     @abstractmethod
     def joined_thresholds(
@@ -54,13 +54,13 @@ class Engine(ABC):
         orders: Ints,
         n_queries: int,
     ) -> Floats:
-        """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
+        """Return the largest accepted score of each query, added to the rows, for each order m, (q, orders)."""
 
     @abstractmethod
     def joined_counts(
         self, blocks: Iterable[Any], near: BoundLocalizer, joined: Joined, distinct: Floats, candidates: Floats
     ) -> Ints:
-        """Return how many rows have a pair below that of each candidate score of a query that joins."""
+        """Return how many rows have a pair below that of each candidate score of a query that is added to the rows."""
 
     @abstractmethod
     def rows_reached(self, blocks: Iterable[Any], reach2: Floats) -> Bools:
@@ -68,25 +68,25 @@ class Engine(ABC):
 
     @abstractmethod
     def effective_sizes(self, blocks: Iterable[Any], near: BoundLocalizer, n_queries: int) -> Floats:
-        """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+        """Return the effective number of neighbors of each query, (q,)."""
 
     @abstractmethod
     def nearest_first(self, blocks: Iterable[Any], near: BoundLocalizer) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
         """Yield rows, distances and weights (summing to one) of each query's neighbors, and whether its ball was empty.
 
-        Distances are NaN where none were taken.
+        Distances are NaN where none are needed.
         """
 
     @abstractmethod
     def nearest_lists(self, blocks: Iterable[Any], folds: Ints, n_folds: int, most: int, least: int) -> Lists:
-        """Return the nearest others of each query, which are all reference rows in their order, nearest first.
+        """Return the lists of the nearest other rows, nearest first; the queries are all reference rows, in order.
 
-        They are enough for `most` neighbors whichever fold is left out.
+        The lists are long enough for `most` neighbors whichever fold is left out.
         """
 
 
 ENGINES: dict[str, Engine] = {}
-"""Engines by the name that searches give them; torch's is there once `vicinal.torch` is imported."""
+"""Engines by name; that of torch is added when `vicinal.torch` is imported."""
 
 
 def engine_of(search: NeighborSearch) -> Engine:

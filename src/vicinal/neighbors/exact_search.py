@@ -17,13 +17,23 @@ from vicinal.neighbors.reference import Reference
 from vicinal.neighbors.search import ExactNeighborSearch
 
 MOST_MEGABYTES = 1e9
-"""More than any machine has."""
+"""Largest size of a block."""
 
 
 @register
 @dataclass(frozen=True)
 class ExactSearch(ExactNeighborSearch):
-    """Exact neighbors by brute force in blocks; `megabytes` bounds the block of products held at a time.
+    """Find the exact nearest neighbors by brute force, in blocks of queries.
+
+    Parameters
+    ----------
+    megabytes : float, default 64
+        Largest size of the block of products that is held in memory at a time.
+
+    Raises
+    ------
+    InvalidArgument
+        If the size is not above 0 or is too large.
 
     Examples
     --------
@@ -40,9 +50,9 @@ class ExactSearch(ExactNeighborSearch):
     def distances(
         self, reference: Reference, queries: Readable, *, progress: str | None = None
     ) -> Iterator[NumpyBlock]:
-        """Yield blocks of consecutive queries against all rows."""
+        """Compute the distance from each query to every row, block by block."""
         item = reference.rows.dtype.itemsize
-        # A query takes its products, and itself as it comes and as it is compared.
+        # Memory of a query: its products, and the query itself before and after conversion.
         query_bytes = ((len(reference.rows) if reference.multiplied else 0) + 3 * reference.rows.shape[1]) * item
         threads, most = plan_blocks(
             (reference.n, reference.rows.shape[1]),
@@ -62,9 +72,9 @@ class ExactSearch(ExactNeighborSearch):
             yield NumpyBlock(first, panel, threads)
 
     def arithmetic(self, reference: Reference) -> str:
-        """Return what this machine makes of distances."""
+        """Return a text that identifies how distances are rounded on this machine."""
         return reference.arithmetic
 
 
 EXACT_SEARCH = ExactSearch()
-"""The search where none is said."""
+"""The default search."""

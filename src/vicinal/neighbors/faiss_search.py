@@ -1,8 +1,8 @@
-"""Approximate search: an index proposes candidates, and the neighbors are the nearest of those.
+"""Approximate search: an index proposes candidates, and the nearest of them are the neighbors.
 
-A missed neighbor makes a neighborhood a little worse, never a guarantee: under `SplitReference` the pair of a row is a
-fixed function of that row whatever the index misses. `Exact` is another matter: there every row must be a neighbor of
-those it is near, in both directions, and an index that misses one breaks the symmetry. It is refused.
+A missed neighbor makes a neighborhood slightly worse, but not the guarantee of `SplitReference`: the rank of a row
+stays a fixed function of that row. `Exact` refuses an approximate search, because its guarantee needs a symmetric
+relation: an index that misses a neighbor in one direction breaks it.
 """
 
 from __future__ import annotations
@@ -33,33 +33,53 @@ from vicinal.neighbors.reference import Reference
 from vicinal.neighbors.search import NeighborSearch
 
 RECALL = 0.95
-"""The recall that is aimed at where neither it nor an effort is said."""
+"""Default of the requested recall."""
 
 SAMPLE = 512
-"""Rows on which an effort is chosen; they are laid out last, so that they are new to the index then."""
+"""Rows on which the effort is chosen; they are added last, so that they are new to the index at that time."""
 
 HELD_BACK = 16
-"""One row in this many is held back at most: the index must not grow much after the effort is chosen."""
+"""At most one row in this many is held back: the index must not grow much after the effort is chosen."""
 
 WIDENED = 3
-"""How often a query that found too few looks farther, four times each, before all rows are compared."""
+"""How often the effort is raised, fourfold, for a query with too few candidates, before all rows are compared."""
 
 FARTHEST = 1e15
-"""Coordinates beyond this, in units of the index, are taken for this: their squares must fit float32."""
+"""Coordinates are clipped to this, in units of the index: their squares must fit float32."""
 
 SPARE = 16
-"""Candidates beyond the wanted, at least: distances in float32 may order the last ones otherwise."""
+"""Least number of additional candidates: distances in float32 may order the last ones differently."""
 
 
 @register
 @dataclass(frozen=True)
 class FaissSearch(NeighborSearch):
-    """Approximate neighbors from an index of faiss, for calibration rows by the million.
+    """Find approximate nearest neighbors with an index of faiss, for millions of calibration rows.
 
-    `index` is IVF(...), HNSW(...), LSH(...) or Flat(). Where that does not say how much to look at, it is the least
-    with which, on rows held back while the index is built, the share of the nearest that are found is at least `recall`
-    (default 0.95). Works with SplitReference, whose guarantee holds at any recall, and with methods that promise
-    nothing; Exact refuses it. `megabytes` bounds the block of queries.
+    It works with `SplitReference`, whose guarantee holds at any recall, and with the methods without a guarantee.
+    `Exact` refuses it.
+
+    Parameters
+    ----------
+    index : Index, default IVF()
+        Kind of index: `IVF`, `HNSW`, `LSH` or `Flat`.
+    recall : float, optional
+        Requested share of the nearest neighbors that are found, above 0 and at most 1. The search effort is the
+        smallest with this recall on rows that are held back when the index is built. Default: 0.95, unless the index
+        sets its effort (`probed`, `breadth`, `candidates`).
+    seed : int, default 0
+        Seed of the random numbers in the index.
+    megabytes : float, default 64
+        Largest size of a block of queries.
+
+    Raises
+    ------
+    Incompatible
+        If `index` is no index, or both the recall and the effort of the index are given.
+    InvalidArgument
+        If a number lies outside its range.
+    MissingExtra
+        If faiss is not installed.
 
     Examples
     --------
@@ -80,22 +100,22 @@ class FaissSearch(NeighborSearch):
         if self.recall is not None and not (is_number(self.recall) and 0 < self.recall <= 1):
             raise InvalidArgument("recall", self.recall, "a share of the nearest, above 0 and at most 1, such as 0.95")
         if self.recall is not None and self.index.effort is not None:
-            msg = f"{self.index!r} says how much it looks at: leave out recall={self.recall}, or say the recall alone."
+            msg = f"{self.index!r} sets its own search effort: leave out recall={self.recall}, or the effort."
             raise Incompatible(msg)
         object.__setattr__(self, "seed", seed_number("seed", self.seed))
-        ExactSearch(self.megabytes)  # refuses what is no size of a block
+        ExactSearch(self.megabytes)  # refuses an invalid size
 
     def arithmetic(self, reference: Reference) -> str:
-        """Return what distances are like: sums of squares."""
+        """Return a text that identifies how distances, here sums of squares, are rounded on this machine."""
         return f"listed {reference.direct_arithmetic}" if reference.width else ""
 
     def neighbors(
         self, reference: Reference, n_neighbors: int, queries: Readable, *, progress: str | None = None
     ) -> Iterator[NumpyBlock]:
-        """Yield blocks of consecutive queries, each against its candidates."""
-        if not reference.width:  # everyone counts alike, and there is nothing to search
+        """Find rows near each query, block by block, among the candidates of the index."""
+        if not reference.width:  # no distances are needed: all rows are neighbors
             return ExactSearch(self.megabytes).distances(reference, queries, progress=progress)
-        found = self.laid_out(reference, n_neighbors, None if progress is None else "index")
+        found = self.find_index(reference, n_neighbors, None if progress is None else "index")
         wanted = _count_candidates(reference, n_neighbors)
 
         def candidates(some: Reals) -> Ints:
@@ -104,37 +124,57 @@ class FaissSearch(NeighborSearch):
         columns = found.layout.count_candidates(wanted, found.effort)
         return listed_blocks(reference, queries, candidates, columns, megabytes=self.megabytes, progress=progress)
 
-    def laid_out(self, reference: Reference, n_neighbors: int, progress: str | None = None) -> Laid:
-        """Return the index of reference rows; it is built once, and goes when the reference does."""
+    def find_index(self, reference: Reference, n_neighbors: int, progress: str | None = None) -> BuiltIndex:
+        """Return the index of reference rows, built at the first call and kept as long as the reference.
+
+        Parameters
+        ----------
+        reference : Reference
+            Rows that can be neighbors.
+        n_neighbors : int
+            Number of neighbors.
+        progress : str, optional
+            Label of a progress bar; None for no bar.
+
+        Returns
+        -------
+        BuiltIndex
+            The index and its search effort.
+
+        Raises
+        ------
+        Incompatible
+            If the neighbors are not the k nearest rows.
+        """
         if n_neighbors == 0:
             msg = (
-                "FaissSearch finds the k nearest, not everyone within a ball or everyone at all: use {localizer}, or "
-                "{search}."
+                "FaissSearch finds the k nearest rows only, not all rows or those within a radius: use {localizer}, "
+                "or {search}."
             )
             facts = {"localizer": Option("localizer", "Uniform(k)"), "search": Option("search", "ExactSearch()")}
             raise Incompatible(msg, **facts)
         key = (self, n_neighbors)
-        found = LAID.get(reference, {}).get(key)
-        if found is not None:  # without the lock: another index may be in the making for minutes
+        found = BUILT.get(reference, {}).get(key)
+        if found is not None:  # without the lock: building another index may take minutes
             return found
         with LOCK:
-            known = LAID.setdefault(reference, {})
+            known = BUILT.setdefault(reference, {})
             if key not in known:
                 known[key] = _build(self, reference, n_neighbors, progress)
             return known[key]
 
     def resolve(self, reference: Reference, n_neighbors: int) -> FaissSearch:
-        """Return the search with all numbers said that were chosen."""
+        """Return the search with all settings filled in that it chose for these rows."""
         if not reference.width:
             return self
-        found = self.laid_out(reference, n_neighbors)
+        found = self.find_index(reference, n_neighbors)
         return replace(self, index=self.index.resolve(found.layout, found.effort), recall=None)
 
     def index_arrays(self, reference: Reference, n_neighbors: int) -> Mapping[str, NDArray[Any]]:
-        """Return the arrays that the index is made from again, and how much it looks at."""
+        """Return the arrays of the index, and its search effort."""
         if not reference.width:
             return {}
-        found = self.laid_out(reference, n_neighbors)
+        found = self.find_index(reference, n_neighbors)
         return {
             **found.layout.to_arrays(),
             **found.units.to_arrays(),
@@ -142,7 +182,7 @@ class FaissSearch(NeighborSearch):
         }
 
     def restore_index(self, reference: Reference, n_neighbors: int, arrays: StoredArrays) -> None:
-        """Take the index of reference rows from arrays, each of which is checked."""
+        """Restore the index from the arrays that `index_arrays` returned."""
         if not reference.width:
             return
         if n_neighbors == 0:
@@ -152,19 +192,19 @@ class FaissSearch(NeighborSearch):
         layout = self.index.restore(units.of(reference.rows[: reference.n]), arrays)
         effort = int(arrays.counts("index.effort", 1, most=2**62)[0])
         with LOCK:
-            LAID.setdefault(reference, {})[self, n_neighbors] = Laid.of(layout, effort, units)
+            BUILT.setdefault(reference, {})[self, n_neighbors] = BuiltIndex.of(layout, effort, units)
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """How rows are shifted and scaled before faiss takes them as float32; rows that are float32 are left alone."""
+    """Shift and scale of rows before they are converted to float32 for faiss; float32 rows are left unchanged."""
 
     shift: Floats | None  # (d,)
     scale: float
 
     @classmethod
     def for_rows(cls, rows: Reals) -> Units:
-        """Return units in which rows of float64 lie around 0, at a length of about 1."""
+        """Return units in which the rows are centered at 0 and have coordinates of at most 1."""
         if rows.dtype == np.float32:
             return cls(None, 1.0)
         shift: Floats = np.asarray(np.mean(rows, axis=0, dtype=np.float64))
@@ -174,7 +214,7 @@ class Units:
         return cls(shift, 1.0 / largest if largest > 0 and np.isfinite(1.0 / largest) else 1.0)
 
     def of(self, rows: Reals) -> NDArray[np.float32]:
-        """Return rows as faiss takes them, (n, d)."""
+        """Return rows in float32 for faiss, (n, d)."""
         if self.shift is None:
             return np.ascontiguousarray(rows, dtype=np.float32)
         out = np.empty(rows.shape, np.float32)
@@ -184,12 +224,12 @@ class Units:
         return out
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays to keep."""
+        """Return the arrays to save."""
         return {} if self.shift is None else {"index.shift": self.shift, "index.scale": np.array([self.scale])}
 
     @classmethod
     def restore(cls, kept: StoredArrays, width: int) -> Units:
-        """Return the units that arrays were kept of."""
+        """Return the units from saved arrays."""
         if "index.shift" not in kept.arrays:
             return cls(None, 1.0)
         shift, scale = kept.floats("index.shift", width), kept.sums("index.scale", 1)
@@ -198,24 +238,24 @@ class Units:
 
 
 @dataclass(frozen=True, eq=False)
-class Laid:
-    """Rows laid out in an index, and how much it looks at for a query."""
+class BuiltIndex:
+    """Rows in an index, and its search effort for a query."""
 
     layout: Layout
     effort: int
     units: Units
 
     @classmethod
-    def of(cls, layout: Layout, effort: int, units: Units) -> Laid:
-        """Bound the effort to what there is to look at."""
+    def of(cls, layout: Layout, effort: int, units: Units) -> BuiltIndex:
+        """Limit the effort to the largest that is useful."""
         return cls(layout, max(1, min(effort, layout.most_effort)), units)
 
     def propose(self, reference: Reference, queries: Reals, wanted: int, needed: int) -> Ints:
-        """Return the candidates of each query, (q, m): at least those `needed`, as many as there are."""
+        """Return the candidates of each query, (q, m): at least `needed` of them, or all rows."""
         asked = self.units.of(queries)
         found = self.layout.candidates(asked, wanted, self.effort)
-        # An index may come back with too few: its cells were empty, its graph was not connected. It then looks farther,
-        # each query for itself, and at last all rows are compared.
+        # An index may find too few candidates, because of empty cells or a graph that is not connected. The effort is
+        # then raised, for each query separately, and finally all rows are compared.
         effort, least = self.effort, min(needed, reference.n)
         short = np.flatnonzero((found >= 0).sum(axis=1) < least)
         for _ in range(WIDENED):
@@ -233,53 +273,53 @@ class Laid:
         return found
 
 
-LAID: WeakKeyDictionary[Reference, dict[tuple[FaissSearch, int], Laid]] = WeakKeyDictionary()
+BUILT: WeakKeyDictionary[Reference, dict[tuple[FaissSearch, int], BuiltIndex]] = WeakKeyDictionary()
 """Indexes of reference rows."""
 
 LOCK = Lock()
 """Held while an index is built, so that threads do not build it twice."""
 
-# A child that is forked while another thread builds would wait forever for a lock that nobody in it holds.
-if hasattr(os, "register_at_fork"):  # where processes fork
+# A child forked while another thread holds the lock would wait for it forever.
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: globals().update(LOCK=Lock()))
 
 
 def nearest_rows(reference: Reference, queries: Reals, count: int) -> Ints:
-    """Return the `count` nearest rows of a few queries, ascending by row, compared with all, (q, count)."""
+    """Return the `count` nearest of all rows for a few queries, in ascending order of rows, (q, count)."""
     panel, found = reference.panel(queries), np.empty((len(queries), count), np.int64)
     over_chunks(lambda start, stop: nearest_columns(panel, count, start, stop, found), len(queries), reference.n)
     return found
 
 
 def _count_candidates(reference: Reference, n_neighbors: int) -> int:
-    """Return how many candidates to ask for: a query may be one of the rows itself, and some are to spare."""
+    """Return how many candidates to request: k, one more for the query itself, and some to spare."""
     return min(reference.n, n_neighbors + 1 + max(SPARE, n_neighbors // 8))
 
 
-def _build(search: FaissSearch, reference: Reference, n_neighbors: int, progress: str | None) -> Laid:
-    """Lay rows out in an order drawn by seed, and choose how much to look at before the last of them are added."""
+def _build(search: FaissSearch, reference: Reference, n_neighbors: int, progress: str | None) -> BuiltIndex:
+    """Build the index in a random order of rows, and choose its effort before the last rows are added."""
     n, units = reference.n, Units.for_rows(reference.rows[: reference.n])
     rows = units.of(reference.rows[:n])
-    # An order that has nothing to do with the scores, by which the rows are sorted.
+    # A random order: the rows themselves are sorted by score.
     order = np.random.default_rng([search.seed, n]).permutation(n)
     if search.index.effort is not None:
-        return Laid.of(search.index.laid(rows, order, search.seed, progress), search.index.effort, units)
+        return BuiltIndex.of(search.index.lay_out(rows, order, search.seed, progress), search.index.effort, units)
     last = min(SAMPLE, n // HELD_BACK)
-    layout = search.index.laid(rows, order[: n - last], search.seed, progress)
+    layout = search.index.lay_out(rows, order[: n - last], search.seed, progress)
     recall = RECALL if search.recall is None else search.recall
     effort = _least_effort(layout, reference, rows, order[n - last :], n_neighbors, recall)
     layout.add(order[n - last :], None)
-    return Laid.of(layout, effort, units)
+    return BuiltIndex.of(layout, effort, units)
 
 
 def _least_effort(
     layout: Layout, reference: Reference, rows: NDArray[np.float32], held: Ints, k: int, recall: float
 ) -> int:
-    """Return the least effort, to an eighth, with which rows that are not in the index find enough of their nearest."""
+    """Return the least effort, up to an eighth, that reaches the recall for rows that are not in the index."""
     near = min(k, reference.n - len(held))
     if len(held) == 0 or near == 0:
         return layout.most_effort
-    nearest = _nearest_laid(reference, held, near)
+    nearest = _nearest_indexed(reference, held, near)
     wanted = min(reference.n - len(held), near + max(SPARE, near // 8))
 
     def enough(effort: int) -> bool:
@@ -289,7 +329,7 @@ def _least_effort(
             shares[start : start + step] = [
                 np.isin(who, some).mean() for who, some in zip(nearest[start : start + step], found, strict=True)
             ]
-        # Three standard errors above: the recall of other rows is then hardly less than what was asked.
+        # By three standard errors, so that the recall of other rows is hardly below the request.
         return bool(shares.mean() - 3.0 * shares.std() / len(shares) ** 0.5 >= recall)
 
     low, high = 0, 1
@@ -302,8 +342,8 @@ def _least_effort(
     return high
 
 
-def _nearest_laid(reference: Reference, held: Ints, k: int) -> list[Ints]:
-    """Return the k nearest rows of those held back, among the others."""
+def _nearest_indexed(reference: Reference, held: Ints, k: int) -> list[Ints]:
+    """Return the k nearest rows, among those in the index, of the rows held back."""
     found: list[Ints] = []
     for start in range(0, len(held), QUERY_TILE):
         some = held[start : start + QUERY_TILE]

@@ -1,4 +1,4 @@
-"""Rows that a fitted part remembers, so that they can be neighbors of new ones: what votes and scales share."""
+"""Rows that a fitted part keeps as neighbors of new rows: used by NeighborVotes and NeighborScales."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vicinal.representations.map import map_representations
 @register
 @dataclass(frozen=True, eq=False)
 class FittedRows:
-    """Fitted rows, as mapped, and the rule by which they are neighbors of others."""
+    """Mapped rows on which a part was fitted, and the localizer by which they are neighbors of other rows."""
 
     reference: Reference = field(repr=False)
     localizer: Localizer
@@ -36,22 +36,23 @@ class FittedRows:
 
     @classmethod
     def of(cls, rows: Readable, localizer: Localizer, representation_map: RepresentationMap | None) -> FittedRows:
-        """Keep mapped rows, (n, d)."""
+        """Return fitted rows from mapped representations, (n, d)."""
         return cls(Reference.of(rows, np.arange(len(rows))), localizer, representation_map)
 
     def __len__(self) -> int:
         return self.reference.n
 
     def map_representations(self, outputs: ModelOutputs, why: str) -> Readable:
-        """Return other rows as these were mapped, (n, d); refuse another width."""
+        """Return the representations of other rows, mapped like the fitted ones, (n, d); refuse another width."""
         rows = map_representations(outputs, self.representation_map, why)
-        if rows.shape[1] != self.reference.width:
-            msg = f"representations must have {self.reference.width} columns, as {why} was fitted; got {rows.shape[1]}."
-            raise ShapeMismatch(msg)
+        width = self.reference.width
+        if rows.shape[1] != width:
+            msg = f"representations must have {width} columns, as in the fit of {why}; got {rows.shape[1]}."
+            raise ShapeMismatch(msg, argument="representations", expected=width, found=rows.shape[1])
         return rows
 
     def nearest(self, outputs: ModelOutputs, why: str) -> tuple[Ints, Floats, Floats]:
-        """Return the neighbors of one row, given as outputs of one: rows, distances and weights, nearest first."""
+        """Return rows, distances and weights of the neighbors of a single row, nearest first."""
         search = ExactSearch()
         blocks = search.distances(self.reference, self.map_representations(outputs, why))
         return next(engine_of(search).nearest_first(blocks, BoundLocalizer(self.localizer, len(self) - 1)))[:3]
@@ -64,13 +65,14 @@ class FittedRows:
         *,
         themselves: bool,
     ) -> None:
-        """Call `work(panel, rule, own, first, start, stop)` for all rows; `own[first + q]` is a row to leave out.
+        """Call `work(panel, rule, own, first, start, stop)` for all rows.
 
-        With `themselves`, the outputs are the remembered rows in their order, and none is its own neighbor.
+        `own[first + q]` is a row to leave out, or -1. With `themselves`, the outputs are the fitted rows in their
+        order, and none is its own neighbor.
         """
         if themselves and len(outputs) != len(self):
-            msg = f"this needs the {len(self)} rows that {why} was fitted on, in their order; got {len(outputs)}."
-            raise ShapeMismatch(msg)
+            msg = f"outputs must be the {len(self)} rows that {why} was fitted on, in their order; got {len(outputs)}."
+            raise ShapeMismatch(msg, argument="outputs", expected=len(self), found=len(outputs))
         own = np.arange(len(outputs)) if themselves else np.full(len(outputs), -1)
         rule = self.localizer.rule(len(self) - 1)
         blocks = ExactSearch().distances(self.reference, self.map_representations(outputs, why))

@@ -1,4 +1,4 @@
-"""Neighbor lists: every row's nearest others, found once and reused for every smaller neighborhood."""
+"""Neighbor lists: the nearest other rows of each row, found once and used for every smaller neighborhood."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vicinal.neighbors.search import ExactNeighborSearch, NeighborSearch
 
 @dataclass(frozen=True, eq=False)
 class NeighborLists:
-    """The nearest others of each row, nearest first, enough for `most` neighbors whichever fold is left out."""
+    """The nearest other rows of each row, nearest first, with enough for any cross-validation fold to be left out."""
 
     lists: Lists
 
@@ -30,16 +30,16 @@ class NeighborLists:
         least: int = 0,
         search: NeighborSearch | None = None,
     ) -> NeighborLists:
-        """Find, for each of n rows, the others it needs for `most` neighbors, and all tied with the last.
+        """Find the nearest other rows of each of n rows, enough for `most` neighbors, and all tied with the last.
 
-        `folds` says which fold each row belongs to, (n,); without it none is ever left out. No list is shorter than
-        `least`, or than all others.
+        `folds` is the fold of each row, (n,); without it, no fold is left out. Each list has at least `least` rows, or
+        all others.
         """
         n = len(representations)
         groups = np.zeros(n, np.int64) if folds is None else folds
         n_folds = 0 if folds is None else int(groups.max()) + 1
         reference = Reference.of(representations, np.arange(n))
-        # Tuning rows are few: they are compared with all, whatever the search.
+        # Tuning rows are few: they are all compared, also if the search is approximate.
         exact = search if isinstance(search, ExactNeighborSearch) else ExactSearch()
         blocks = exact.distances(reference, reference.rows[:n])
         return cls(engine_of(exact).nearest_lists(blocks, groups, n_folds, most, least))
@@ -50,5 +50,5 @@ class NeighborLists:
         return len(self.lists.folds)
 
     def typical_distance(self, k: int) -> float:
-        """Return the median distance of a row to its k-th nearest other."""
+        """Return the median distance of a row to its k-th nearest other row."""
         return float(np.median(np.sqrt(self.lists.squared[self.lists.starts[:-1] + k - 1])))

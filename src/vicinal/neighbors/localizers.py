@@ -1,4 +1,4 @@
-"""Localizers: who counts as a neighbor of a point, and with which weight."""
+"""Localizers: which rows are neighbors of a point, and with which weight."""
 
 from __future__ import annotations
 
@@ -12,68 +12,130 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicinal._util.arrays import positive, whole_number
+from vicinal._util.docstrings import InheritsDocs
 from vicinal._util.register import register
-from vicinal.errors import InvalidArgument, TooFewRows
+from vicinal.errors import InvalidArgument, Option, TooFewRows
 from vicinal.kernels._jit import compile_formula
 from vicinal.kernels.weights import EQUAL, EXPONENTIAL, FORMULA, Rule, no_formula
 
 NO_BALL = -1.0
-"""What stands for a squared radius where the nearest rows count, however far they are."""
+"""Squared radius of a localizer without a radius: the k nearest rows are neighbors at any distance."""
 
 
-class Localizer(ABC):
-    """A rule that gives every point its neighbors, itself never among them, with positive weights.
+class Localizer(InheritsDocs, ABC):
+    """Base class of rules that give every point its neighbors among the other rows, with positive weights.
 
-    A weight is a function of the distance alone, and does not grow with it. A weight that depends on the distance of
-    the k-th neighbor, such as tricube, does not fit: it would change for all neighbors when a row joins.
+    The weight is a function of the distance alone and must not increase with it. Weights that depend on the distance
+    of the k-th neighbor, such as tricube, cannot be localizers: all weights would change when a row is added.
+
+    Examples
+    --------
+    >>> isinstance(Ball(radius=3.0), Localizer)
+    True
     """
 
     shape: ClassVar[int] = FORMULA
     """How kernels compute the weight: EQUAL and EXPONENTIAL are built in, FORMULA compiles `log_weight`."""
 
     bandwidth: float
-    """The unit of distance that `log_weight` is a formula of."""
+    """Unit of distance of `log_weight`."""
 
     @abstractmethod
     def reach(self, others: int) -> tuple[int, float]:
-        """Return how many of `others` candidates are neighbors (0: everyone), and the squared radius (or NO_BALL)."""
+        """Return which rows are neighbors: how many, or within which radius.
+
+        Parameters
+        ----------
+        others : int
+            Number of other rows that could be neighbors.
+
+        Returns
+        -------
+        n_neighbors : int
+            Number of neighbors; 0 for all rows, or for all within the radius.
+        squared_radius : float
+            Squared radius; negative for no radius.
+        """
 
     @abstractmethod
     def log_weight(self, xp: Any) -> Callable[[Any], Any]:
-        """Return a formula of u = distance / bandwidth for the logarithm of the weight.
+        """Return the formula of the logarithm of the weight.
 
-        It may use arithmetic and functions of `xp`: numpy, for numba to compile, or the array API of torch.
+        Parameters
+        ----------
+        xp : module
+            Array library: numpy, whose formula numba compiles, or the array API of torch.
+
+        Returns
+        -------
+        callable
+            A function of u = distance / bandwidth. It may use arithmetic and functions of `xp`.
         """
 
     def rule(self, others: int) -> Rule:
-        """Return the rule in numbers for points with `others` candidates each."""
+        """Return the localizer in the form that kernels read.
+
+        Parameters
+        ----------
+        others : int
+            Number of other rows that could be neighbors.
+
+        Returns
+        -------
+        Rule
+            Number of neighbors, radius and weight.
+        """
         return BoundLocalizer(self, others).rule
 
     def bind(self, others: int, own_weight: float = 0.0) -> BoundLocalizer:
-        """Return the localizer for points with `others` candidates each; refuse more neighbors than there are."""
+        """Return the localizer for a known number of rows.
+
+        Parameters
+        ----------
+        others : int
+            Number of other rows that could be neighbors.
+        own_weight : float, default 0
+            Weight of a point as its own neighbor: 1 in `PaperLiteral`, else 0.
+
+        Returns
+        -------
+        BoundLocalizer
+            The localizer with its number of neighbors or radius.
+
+        Raises
+        ------
+        TooFewRows
+            If it needs more neighbors than there are other rows.
+        """
         bound = BoundLocalizer(self, others, own_weight)
         if bound.count > others:
             count = bound.count
             msg = (
-                f"n_neighbors={count} asks for more neighbors than the {others} other rows there are. "
-                "Use fewer, or n_neighbors=None for everyone."
+                f"{count} neighbors are more than the {others} other rows there are. "
+                "Ask for fewer neighbors, or use all rows with {localizer}."
             )
-            raise TooFewRows(msg, rows=others, needed=count)
+            raise TooFewRows(msg, rows=others, needed=count, localizer=Option("localizer", "Uniform(None)"))
         return bound
 
     def needs_distances(self) -> bool:
-        """Return whether distances matter: not where everyone counts alike."""
+        """Return whether distances are needed: not if all rows are neighbors with equal weights.
+
+        Returns
+        -------
+        bool
+            True if neighbors or weights depend on distances.
+        """
         return self.shape != EQUAL or self.reach(1) != (0, NO_BALL)
 
 
 @dataclass(frozen=True)
 class BoundLocalizer:
-    """A localizer for points with so many candidates, and the weight with which a point is its own neighbor."""
+    """A localizer for points with a known number of other rows, and the weight of a point as its own neighbor."""
 
     localizer: Localizer
     others: int
-    own_weight: float = 0.0  # 1 in the paper to the letter, else 0
-    count: int = field(init=False, compare=False, repr=False)  # neighbors wanted; 0 is everyone, or those in a ball
+    own_weight: float = 0.0  # 1 in PaperLiteral, else 0
+    count: int = field(init=False, compare=False, repr=False)  # number of neighbors; 0: all rows, or those in a ball
     radius2: float = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -83,14 +145,14 @@ class BoundLocalizer:
 
     @cached_property
     def rule(self) -> Rule:
-        """The rule in numbers, for kernels."""
+        """The localizer in the form that kernels read."""
         near = self.localizer
-        # Kernels take one type of formula; where they read none, any will do.
+        # Kernels take a compiled formula in any case; where they do not use it, it may be any.
         formula = compile_formula(near.log_weight(np) if near.shape == FORMULA else no_formula)
         return Rule(self.count, self.radius2, near.shape, float(near.bandwidth), self.own_weight, formula)
 
     def rule_in(self, xp: Any) -> Rule:
-        """Return the rule for another array library, with the formula of the weight in it."""
+        """Return the rule with the formula of the weight for another array library."""
         near = self.localizer
         formula = near.log_weight(xp)
         return Rule(self.count, self.radius2, near.shape, float(near.bandwidth), self.own_weight, formula)
@@ -101,16 +163,37 @@ class BoundLocalizer:
         return self.radius2 >= 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out the rule, which may hold a compiled formula."""
+        """Pickle without the rule, which may hold a compiled formula."""
         return BoundLocalizer, (self.localizer, self.others, self.own_weight)
 
 
 @dataclass(frozen=True)
 class WeightedNeighbors(Localizer):
-    """The k nearest rows (k = `n_neighbors`; None: all rows), with weights that fall off over the `bandwidth`.
+    """Base class of localizers over the k nearest rows, with weights that decrease with the distance.
 
-    A localizer of your own derives from this class and gives `log_weight`. `n_neighbors` below 1 is a share of the rows
-    there are: 0.1 is the nearest tenth.
+    Your own localizer derives from this class and defines `log_weight`.
+
+    Parameters
+    ----------
+    n_neighbors : int, float or None
+        Number of neighbors k. A number below 1 is a share of the rows: 0.1 for the nearest tenth. None for all rows.
+    bandwidth : float
+        Distance over which weights decrease, in units of distance.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number lies outside its range.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Laplace(WeightedNeighbors):
+    ...     def log_weight(self, xp):
+    ...         return lambda u: -xp.abs(u)
+    >>> Laplace(n_neighbors=50, bandwidth=1.0).reach(others=200)
+    (50, -1.0)
     """
 
     n_neighbors: int | float | None
@@ -128,10 +211,21 @@ class WeightedNeighbors(Localizer):
 @register
 @dataclass(frozen=True)
 class Exponential(WeightedNeighbors):
-    """Weight exp(-distance / bandwidth) over the k nearest rows (k = `n_neighbors`; None: all rows, NCP-All).
+    """Weigh the k nearest rows by exp(-distance / bandwidth).
 
-    The exponential localizer of the paper; `bandwidth`, its lambda_L, is in units of distance. `n_neighbors` below 1 is
-    a share of the rows there are: 0.1 is the nearest tenth.
+    This is the exponential localizer of the paper; with all rows as neighbors it is the paper's NCP-All.
+
+    Parameters
+    ----------
+    n_neighbors : int, float or None
+        Number of neighbors k. A number below 1 is a share of the rows: 0.1 for the nearest tenth. None for all rows.
+    bandwidth : float
+        Distance over which the weight falls to 1 / e (lambda_L in the paper).
+
+    Raises
+    ------
+    InvalidArgument
+        If a number lies outside its range.
 
     Examples
     --------
@@ -142,7 +236,7 @@ class Exponential(WeightedNeighbors):
     shape: ClassVar[int] = EXPONENTIAL
 
     def log_weight(self, xp: Any) -> Callable[[Any], Any]:
-        """Return -u."""
+        """Return the formula -u."""
         del xp
         return lambda u: -u
 
@@ -150,7 +244,21 @@ class Exponential(WeightedNeighbors):
 @register
 @dataclass(frozen=True)
 class Gaussian(WeightedNeighbors):
-    """Weight exp(-(distance / bandwidth)^2 / 2) over the k nearest rows: near ones count alike, far ones hardly.
+    """Weigh the k nearest rows by exp(-(distance / bandwidth)^2 / 2).
+
+    Near neighbors get almost equal weights, and far ones almost none.
+
+    Parameters
+    ----------
+    n_neighbors : int, float or None
+        Number of neighbors k. A number below 1 is a share of the rows: 0.1 for the nearest tenth. None for all rows.
+    bandwidth : float
+        Standard deviation of the Gaussian, in units of distance.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number lies outside its range.
 
     Examples
     --------
@@ -159,7 +267,7 @@ class Gaussian(WeightedNeighbors):
     """
 
     def log_weight(self, xp: Any) -> Callable[[Any], Any]:
-        """Return -u^2 / 2."""
+        """Return the formula -u^2 / 2."""
         del xp
         return lambda u: -0.5 * u * u
 
@@ -167,7 +275,21 @@ class Gaussian(WeightedNeighbors):
 @register
 @dataclass(frozen=True)
 class Cauchy(WeightedNeighbors):
-    """Weight 1 / (1 + (distance / bandwidth)^2) over the k nearest rows: far ones keep some weight.
+    """Weigh the k nearest rows by 1 / (1 + (distance / bandwidth)^2).
+
+    Far neighbors keep more weight than with `Exponential` and `Gaussian`.
+
+    Parameters
+    ----------
+    n_neighbors : int, float or None
+        Number of neighbors k. A number below 1 is a share of the rows: 0.1 for the nearest tenth. None for all rows.
+    bandwidth : float
+        Distance at which the weight is one half.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number lies outside its range.
 
     Examples
     --------
@@ -176,16 +298,25 @@ class Cauchy(WeightedNeighbors):
     """
 
     def log_weight(self, xp: Any) -> Callable[[Any], Any]:
-        """Return -log(1 + u^2)."""
+        """Return the formula -log(1 + u^2)."""
         return lambda u: -xp.log1p(u * u)
 
 
 @register
 @dataclass(frozen=True)
 class Uniform(Localizer):
-    """Equal weights over the k nearest rows (k = `n_neighbors`); None is everyone: no localization at all.
+    """Weigh the k nearest rows equally.
 
-    `n_neighbors` below 1 is a share of the rows there are: 0.1 is the nearest tenth.
+    Parameters
+    ----------
+    n_neighbors : int, float or None
+        Number of neighbors k. A number below 1 is a share of the rows: 0.1 for the nearest tenth. None for all rows,
+        which is no localization: one threshold for every input, as with `Split`.
+
+    Raises
+    ------
+    InvalidArgument
+        If the number lies outside its range.
 
     Examples
     --------
@@ -214,9 +345,19 @@ class Uniform(Localizer):
 @register
 @dataclass(frozen=True)
 class Ball(Localizer):
-    """Equal weights over all rows within `radius`; where there is none, over everyone.
+    """Weigh all rows within a radius equally; if there are none, all rows.
 
-    The ball localizer of the paper; `radius` is its B. How often a ball was empty is reported by the predictor.
+    This is the ball localizer of the paper. The predictor reports how many rows had no neighbor within the radius.
+
+    Parameters
+    ----------
+    radius : float
+        Largest distance of a neighbor (B in the paper).
+
+    Raises
+    ------
+    InvalidArgument
+        If the radius is not above 0, or its square is not finite.
 
     Examples
     --------
@@ -245,24 +386,24 @@ class Ball(Localizer):
 
 
 def _check_count(n_neighbors: int | float | None) -> None:
-    """Refuse what is neither a whole number from 1, nor a share below 1, nor None."""
+    """Refuse numbers of neighbors other than a whole number from 1, a share below 1, or None."""
     if isinstance(n_neighbors, (float, np.floating)) and 0 < n_neighbors < 1:
         return
     if isinstance(n_neighbors, (float, np.floating)) and n_neighbors == 1:
-        raise InvalidArgument("n_neighbors", n_neighbors, "1 for one neighbor, a share below 1, or None for everyone")
+        raise InvalidArgument("n_neighbors", n_neighbors, "1 for one neighbor, a share below 1, or None for all rows")
     if n_neighbors is not None:
         whole_number("n_neighbors", n_neighbors, least=1)
 
 
 def neighbor_count(n_neighbors: int | float | None, others: int) -> int:
-    """Return how many neighbors of `others` candidates are meant; 0 is everyone."""
+    """Return the number of neighbors among `others` rows; 0 for all rows."""
     if n_neighbors is None:
         return 0
     return max(1, round(n_neighbors * others)) if n_neighbors < 1 else int(n_neighbors)
 
 
 def _largest_square(radius: float) -> float:
-    """Return the largest squared distance whose root is at most `radius`: then no root is needed to compare."""
+    """Return the largest squared distance whose root is at most `radius`, so that no root is needed to compare."""
     square = radius * radius
     if not math.isfinite(square):
         raise InvalidArgument("radius", radius, "small enough that its square is finite")

@@ -1,4 +1,4 @@
-"""The engine in numba: kernels over blocks in memory, on threads."""
+"""The numba engine: kernels over blocks in memory, on threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vicinal.neighbors.localizers import BoundLocalizer
 from vicinal.neighbors.reference import Reference, nearest_first
 
 BUFFERED = 2**21
-"""Entries of unfinished lists that a thread holds at a time."""
+"""Entries of unfinished lists that each thread holds at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,9 @@ def listed_blocks(
     megabytes: float = 64.0,
     progress: str | None = None,
 ) -> Iterator[NumpyBlock]:
-    """Yield blocks of queries with the rows that `candidates(queries)` lists for each, (q, columns).
+    """Yield blocks of queries with the candidate rows that `candidates(queries)` returns, (q, columns).
 
-    Rows ascend; the number of rows stands where there are no more. Their distances are taken here.
+    The rows must ascend; the number of rows marks the end of a list. Distances are computed here.
     """
     query_bytes = 40 * columns + 16 * reference.width
     threads, most = plan_blocks((reference.n, reference.width), columns, query_bytes, advice="or fewer neighbors")
@@ -70,7 +70,7 @@ class NumbaEngine(Engine):
     def own_ranks(
         self, blocks: Iterable[NumpyBlock], near: BoundLocalizer, own: Ints, first_tied: Ints
     ) -> tuple[Ints, Bools]:
-        """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
+        """Return the rank of each query's own score among its neighbors, and whether its ball was empty, (q,) each."""
         rule, found, empty = near.rule, np.empty(len(own), np.int64), np.empty(len(own), np.bool_)
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -99,7 +99,7 @@ class NumbaEngine(Engine):
     def plugged_counts(
         self, blocks: Iterable[NumpyBlock], near: BoundLocalizer, plugged: Plugged, candidates: Floats
     ) -> Ints:
-        """Return how many ranked pairs lie below that of each candidate score, (q, candidates)."""
+        """Return how many ranked pairs are below that of each candidate score, (q, candidates)."""
         rule, below = near.rule, np.empty(candidates.shape, np.int64)
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -109,7 +109,7 @@ class NumbaEngine(Engine):
         return below
 
     def joined_sums(self, blocks: Iterable[NumpyBlock], near: BoundLocalizer, codes: Ints, rows: Ints) -> Joined:
-        """Return what is kept of these reference rows to rank them again when a point joins."""
+        """Return the sums of these reference rows from which `Exact` updates their ranks."""
         rule, joined = near.rule, Joined.empty(codes[rows])
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -127,7 +127,7 @@ class NumbaEngine(Engine):
         orders: Ints,
         n_queries: int,
     ) -> Floats:
-        """Return the largest accepted score of each query that joins, for each order m, (q, orders)."""
+        """Return the largest accepted score of each query, added to the rows, for each order m, (q, orders)."""
         rule, out = near.rule, np.empty((n_queries, len(orders)))
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -144,7 +144,7 @@ class NumbaEngine(Engine):
         distinct: Floats,
         candidates: Floats,
     ) -> Ints:
-        """Return how many rows have a pair below that of each candidate score of a query that joins."""
+        """Return how many rows have a pair below that of each candidate score of a query that is added to the rows."""
         rule, below = near.rule, np.empty(candidates.shape, np.int64)
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -165,7 +165,7 @@ class NumbaEngine(Engine):
         return found
 
     def effective_sizes(self, blocks: Iterable[NumpyBlock], near: BoundLocalizer, n_queries: int) -> Floats:
-        """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+        """Return the effective number of neighbors of each query, (q,)."""
         rule, out = near.rule, np.empty(n_queries)
 
         def work(panel: Panel, first: int, start: int, stop: int) -> None:
@@ -182,7 +182,7 @@ class NumbaEngine(Engine):
             yield from nearest_first(block.panel, near.rule)
 
     def nearest_lists(self, blocks: Iterable[NumpyBlock], folds: Ints, n_folds: int, most: int, least: int) -> Lists:
-        """Return the nearest others of each query, which are all reference rows in their order, nearest first."""
+        """Return the lists of the nearest other rows, nearest first; the queries are all reference rows, in order."""
         n = len(folds)
         pieces: dict[int, tuple[Ints, np.ndarray, Floats]] = {}
         step = max(1, BUFFERED // n)

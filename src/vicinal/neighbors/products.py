@@ -1,9 +1,9 @@
-"""Products of rows, each entry a function of its two rows alone: not of its block, nor of the number of threads.
+"""Products of rows, in which each entry depends on its two rows alone, not on the block or the number of threads.
 
-BLAS gives an entry other last bits when the shape of the call or the number of its threads changes. Both sides are
-padded with zero rows to whole tiles; and where a long sum would be cut at places that depend on the threads, a whole
-number of column tiles is multiplied first, and what is left added to it. A probe of this machine's BLAS checks, once
-for each width and type, that entries then agree to the bit.
+The last bits of an entry from BLAS change with the shape of the call and the number of threads. Both sides are
+therefore padded with zero rows to whole tiles. Where a long sum would be split at positions that depend on the threads,
+a whole number of column tiles is multiplied first, and the product of the other columns is added. A probe checks, once
+for each width and type, that entries agree to the bit with the BLAS of this machine.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ QUERY_TILE = 32
 """Queries are padded to a multiple of this."""
 
 COLUMN_TILE = 32
-"""Columns are multiplied a multiple of this at a time, where not all at once."""
+"""Columns that are not multiplied all at once are first multiplied up to a multiple of this."""
 
 THREADS = (1, 2, 3)
 """Numbers of threads that the probe tries."""
 
 ADDED = 2**18
-"""Entries to which the products of the last columns are added at a time: no second block of products is held."""
+"""Entries to which products of the last columns are added at a time, so that no second block is held in memory."""
 
 
 def products(rows: Reals, others: Reals, out: Reals | None = None) -> Reals:
-    """Return rows @ others.T, (n, others), both padded to whole tiles and of a width and type that can be stable."""
+    """Return rows @ others.T, (n, others), of rows padded to whole tiles, of a width and type with stable products."""
     width = rows.shape[1]
     first = first_columns(width, rows.dtype.str) or width
     return np.matmul(rows, others.T, out=out) if first == width else _multiply(rows, others, first, out)
 
 
 def _multiply(rows: Reals, others: Reals, first: int, out: Reals | None = None) -> Reals:
-    """Return rows @ others.T: the first columns at once, then the others added."""
+    """Return rows @ others.T: the product of the first columns, to which that of the other columns is added."""
     if first == rows.shape[1]:
         return np.matmul(rows, others.T, out=out)
     found = np.matmul(rows[:, :first], others[:, :first].T, out=out)
@@ -52,7 +52,7 @@ def _multiply(rows: Reals, others: Reals, first: int, out: Reals | None = None) 
 
 @lru_cache(maxsize=256)
 def first_columns(width: int, dtype: str) -> int | None:
-    """Return how many columns are multiplied at once, the others after them; None where no product is stable."""
+    """Return how many columns are multiplied first; None if no product is stable."""
     for first in dict.fromkeys((width, width // COLUMN_TILE * COLUMN_TILE)):
         if first and _stable(width, dtype, first):
             return first
@@ -60,12 +60,12 @@ def first_columns(width: int, dtype: str) -> int | None:
 
 
 def stable_products(width: int, dtype: str) -> bool:
-    """Return whether this BLAS gives entries of padded products the same bits at any place and in any company."""
+    """Return whether entries of padded products have the same bits at any position and with any other rows."""
     return first_columns(width, dtype) is not None
 
 
 def _stable(width: int, dtype: str, first: int) -> bool:
-    """Probe one way to multiply: at any place, in any company, transposed, and on any number of threads."""
+    """Check products at several positions, with other rows, transposed, and on several numbers of threads."""
     rng = np.random.default_rng(width)
     many = rng.standard_normal((9 * TILE, width)).astype(dtype)
     whole = _multiply(many, many.copy(), first)
@@ -86,7 +86,7 @@ def _stable(width: int, dtype: str, first: int) -> bool:
 
 @contextmanager
 def _on_threads(threads: int) -> Iterator[None]:
-    """Let BLAS work on so many threads, where that can be said."""
+    """Limit BLAS to a number of threads, if threadpoolctl is installed."""
     try:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
@@ -97,7 +97,7 @@ def _on_threads(threads: int) -> Iterator[None]:
 
 
 def row_products(rows: Floats, columns: Floats) -> Floats:
-    """Return rows @ columns.T in float64, (n, columns), each entry a function of its two rows alone."""
+    """Return rows @ columns.T in float64, (n, columns), each entry depending on its two rows alone."""
     width = rows.shape[1]
     if not stable_products(width, "<f8"):
         return np.asarray(np.einsum("ij,kj->ik", rows, columns, optimize=False))
@@ -108,13 +108,13 @@ def row_products(rows: Floats, columns: Floats) -> Floats:
 
 
 def zero_tiles(n_rows: int, width: int, dtype: np.dtype[np.floating], tile: int) -> Reals:
-    """Return zeros for the rows and for what fills their last tile."""
+    """Return zeros for the rows and for the padding of the last tile."""
     return np.zeros((max(1, -(-n_rows // tile)) * tile, width), dtype)
 
 
 def pad_queries(rows: Reals, dtype: np.dtype[np.floating], tile: int = QUERY_TILE) -> Reals:
     """Return a copy of the rows with zero rows added to a whole number of tiles."""
     out = np.zeros((max(1, -(-len(rows) // tile)) * tile, rows.shape[1]), dtype)
-    with np.errstate(over="ignore"):  # too long a row is said when it is measured
+    with np.errstate(over="ignore"):  # rows that are too long are refused when their norms are computed
         out[: len(rows)] = rows
     return out

@@ -118,6 +118,9 @@ class ArtifactInfo:
 
 def save(path: str | Path, document: Document, precision: int | None = None) -> ArtifactInfo:
     """Write a document to one file, whole or not at all; representations in `precision` bits if that is said."""
+    method = document.parts.get("method")
+    if method is not None:
+        method.check_restorable()  # before anything is written
     writer = Writer(None if precision is None else np.dtype(f"<f{precision // 8}"))
     header = write_header(document, writer)
     with replacing(path) as file:

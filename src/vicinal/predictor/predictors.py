@@ -27,7 +27,7 @@ from vicinal.calibration.rows import (
     score_targets,
 )
 from vicinal.calibration.split import SplitCalibration
-from vicinal.errors import Incompatible, InvalidArgument, ShapeMismatch
+from vicinal.errors import Incompatible, InvalidArgument, Option, ShapeMismatch
 from vicinal.neighbors import ExactNeighborSearch, NeighborSearch
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import (
@@ -100,7 +100,7 @@ class Predictor(ABC):
     @property
     def search(self) -> NeighborSearch:
         """How neighbors are found, with all numbers said that were chosen."""
-        return self.calibration.resolved_search()
+        return self.calibration.resolve_search()
 
     def recall(self, outputs: ModelOutputs) -> float:
         """Return the share of these rows' exact neighbors that the search finds: 1 unless it is approximate.
@@ -183,16 +183,16 @@ class Predictor(ABC):
         if not self.method.ranks_reference:
             msg = (
                 f"{type(self.method).__name__} ranks rows that it does not keep, so it cannot be rounded afterwards; "
-                f"calibrate with representation=Rounded({bits})."
+                "calibrate with {rounding}."
             )
-            raise Incompatible(msg)
+            raise Incompatible(msg, rounding=Option("representation_map", f"Rounded({bits})"))
         first = () if self.representation_map is None else (self.representation_map,)
         found = replace(rows, representations=last.apply(rows.representations[:]))
         return replace(self.recalibrate(found), representation_map=Chained((*first, last)))
 
     def recalibrate(self, rows: ScoredRows, progress: str | None = None) -> Self:
         """Return the predictor of the same method and localizer on other rows, or on the same anew."""
-        task = Task(rows, self.localizer, self.calibration.searched_by(), progress=progress)
+        task = Task(rows, self.localizer, self.calibration.get_search(), progress=progress)
         return replace(self, calibration=self.method.calibrate(task))
 
     @abstractmethod

@@ -92,7 +92,7 @@ def _roll(
     late = max(0, count - known.n_ranked)  # more go than there were: the oldest of the new ones go too
     new, values, count = outputs[late:], values[late:], count - late
     marks = _new_marks(predictor, new, values)
-    task = Task(_score_new(predictor, new, values), predictor.localizer, known.searched_by(), progress=progress)
+    task = Task(_score_new(predictor, new, values), predictor.localizer, known.get_search(), progress=progress)
     ids = _ids(predictor, new, count)
     calibration = predictor.method.roll(known, task, count)
     calibration.check_coverage(predictor.coverage)

@@ -1,4 +1,4 @@
-"""From what the model gave to the probabilities that scores read."""
+"""Probability models: they turn the outputs of a classifier into the probabilities that scores use."""
 
 from vicinal.probability_models.model import ProbabilityModel, probability_chunks
 from vicinal.probability_models.temperature import TemperatureScaling

@@ -1,4 +1,4 @@
-"""Probability models are fitted values; the predictor applies them itself, chunk by chunk."""
+"""Base class of probability models, and probabilities of rows in chunks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import array_api_compat.numpy
 import numpy as np
 
 from vicinal._util.arrays import Floats, Ints, Reals, as_reals, at_least_single, check_probabilities
+from vicinal._util.docstrings import InheritsDocs
 from vicinal._util.work import over_chunks, rows_within
 from vicinal.errors import ShapeMismatch
 from vicinal.kernels import rows as kernels
@@ -17,54 +18,97 @@ from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.outputs import ClassificationOutputs
 
 CHUNK_ENTRIES = 2**22
-"""Probabilities held at a time where they have to be computed."""
-
+"""Largest number of probabilities that are computed at a time."""
 
 PROBABILITY_BYTES = 24
-"""Bytes that go with each of them: the logit as float32, the probability, and what is made of it."""
-
+"""Bytes for each of them: the logit in float32, the probability and its score."""
 
 SMALLEST_PROBABILITY = 1e-30
-"""Given probabilities of 0 are lifted to this before their logarithm is taken."""
+"""Smaller given probabilities are raised to this before their logarithm is computed."""
 
 
-class ProbabilityModel(ABC):
-    """A fitted function from a model's outputs to class probabilities.
+class ProbabilityModel(InheritsDocs, ABC):
+    """Base class of fitted functions from the outputs of a classifier to class probabilities.
 
-    A model of your own gives `formula`, written for any array library `xp` that keeps to the array API standard.
+    Your own model defines `formula`, written for any array library `xp` that follows the array API standard. Fit it on
+    rows that are not calibration rows.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Halved(ProbabilityModel):
+    ...     def formula(self, xp, logits, representations):
+    ...         return softmax(xp, logits / 2)
+    >>> Halved().apply(ClassificationOutputs.from_logits([[0.0, 0.0]]))
+    array([[0.5, 0.5]])
     """
 
     @abstractmethod
     def formula(self, xp: Any, logits: Any, representations: Any) -> Any:
-        """Return the probabilities of each row, (n, classes).
+        """Return the probabilities of each row.
 
-        `logits` are float64, or the logarithms of given probabilities; `representations` are (n, d), or None.
+        Parameters
+        ----------
+        xp : module
+            Array library that follows the array API standard.
+        logits : array of shape (n, classes)
+            Logits in float64, or the logarithms of given probabilities.
+        representations : array of shape (n, d) or None
+            Where each row lies.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            Class probabilities.
         """
 
     def apply(self, outputs: ClassificationOutputs) -> Reals:
-        """Return the probabilities of each row, (n, classes), in float32 or float64."""
+        """Return the probabilities of each row.
+
+        Parameters
+        ----------
+        outputs : ClassificationOutputs
+            Outputs of n rows.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            Class probabilities in float32 or float64.
+        """
         xp = array_api_compat.numpy
         logits = as_logits(outputs).astype(np.float64)
         found: Reals = self.formula(xp, logits, outputs.representations)
         return found
 
     def apply_left_out(self, outputs: ClassificationOutputs) -> Reals:
-        """Return the probabilities of the rows it was fitted on, in their order, as if each had not been there."""
+        """Return the probabilities of the rows that the model was fitted on, each as if left out of the fit.
+
+        Parameters
+        ----------
+        outputs : ClassificationOutputs
+            Outputs of the fitted rows, in their order.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            Class probabilities in float32 or float64.
+        """
         return self.apply(outputs)
 
     @property
     def fitted_rows(self) -> FittedRows | None:
-        """Rows that it was fitted on and keeps: they must not be calibration rows."""
+        """Rows that the model was fitted on and keeps, or None; they must not be calibration rows."""
         return None
 
     @property
     def reads_representations(self) -> bool:
-        """Whether it looks at representations; a model that never does saves reading them."""
+        """Whether the probabilities depend on representations; if not, they need not be read."""
         return True
 
 
 class VotingModel(ProbabilityModel):
-    """A model that blends logits with the labels of neighbors among rows that it keeps."""
+    """Base class of models that combine logits with the labels of neighbors among rows that they keep."""
 
     voters: FittedRows
     labels: Ints  # (voters,)
@@ -72,16 +116,31 @@ class VotingModel(ProbabilityModel):
 
     @abstractmethod
     def blend(self, xp: Any, logits: Any, shares: Any) -> Any:
-        """Return the probabilities from logits and the neighbors' weighted share of each label, (n, classes) each."""
+        """Return the probabilities from logits and the labels of the neighbors.
+
+        Parameters
+        ----------
+        xp : module
+            Array library that follows the array API standard.
+        logits : array of shape (n, classes)
+            Logits in float64.
+        shares : array of shape (n, classes)
+            Weighted share of the neighbors with each label.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            Class probabilities.
+        """
 
     def formula(self, xp: Any, logits: Any, representations: Any) -> Any:
-        """Return the probabilities from the neighbors of each row, found in memory, (n, classes)."""
+        """Return the probabilities of each row, with neighbors found in memory."""
         outputs = ClassificationOutputs.from_logits(np.asarray(logits), np.asarray(representations))
         return xp.asarray(self.apply(outputs))
 
 
 def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Iterator[tuple[int, Reals]]:
-    """Yield (first row, probabilities) of consecutive rows; given probabilities are passed on without a copy."""
+    """Yield (first row, probabilities) of consecutive rows, without a copy where probabilities were given."""
     if model is None and outputs.probabilities is not None and outputs.probabilities.dtype != np.float16:
         yield 0, outputs.probabilities
         return
@@ -97,22 +156,22 @@ def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel |
 
 
 def apply_checked(outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
-    """Return what a model makes of the outputs; refuse other shapes and what is not a probability."""
+    """Return the probabilities from a model; refuse wrong shapes and values that are no probabilities."""
     return check_model_probabilities(model.apply(outputs), outputs, model)
 
 
 def check_model_probabilities(values: Reals, outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
-    """Refuse other shapes and what is not a probability; half precision becomes single."""
+    """Return probabilities in float32 or float64; refuse wrong shapes and values that are no probabilities."""
     found = as_reals(values, f"probabilities from {type(model).__name__}", 2)
     if found.shape != outputs.given.shape:
         msg = f"{type(model).__name__} must return probabilities of shape {outputs.given.shape}; got {found.shape}."
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument="probabilities", expected=outputs.given.shape, found=found.shape)
     check_probabilities(found)
     return at_least_single(found)
 
 
 def given_probabilities(outputs: ClassificationOutputs) -> Reals:
-    """Return the probabilities as given, or the softmax of the logits, (n, classes)."""
+    """Return the given probabilities, or the softmax of the logits, (n, classes)."""
     if outputs.probabilities is None:
         return softmax_rows(outputs.given, 1.0)
     return at_least_single(outputs.probabilities)
@@ -133,7 +192,7 @@ def softmax_rows(logits: Reals, temperature: float) -> Floats:
 
 
 def as_logits(outputs: ClassificationOutputs) -> Reals:
-    """Return the logits, or the logarithm of given probabilities: the same up to a constant a row."""
+    """Return the logits, or the logarithms of given probabilities, which differ by a constant in each row."""
     if outputs.logits is not None:
         return outputs.logits
     given = outputs.given

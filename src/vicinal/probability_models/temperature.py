@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes a network's confidence match its accuracy (the paper's Platt scaling)."""
+"""Temperature scaling: one number that matches a network's confidence to its accuracy (Platt scaling in the paper)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,34 @@ from vicinal.outputs import ClassificationOutputs, as_classification
 from vicinal.probability_models.model import ProbabilityModel, as_logits, softmax, softmax_rows
 
 CHUNK_ROWS = 4096
-"""Rows whose likelihood is taken at a time."""
+"""Rows whose likelihood is computed at a time."""
 
 
 @register
 @dataclass(frozen=True)
 class TemperatureScaling(ProbabilityModel):
-    """softmax(logits / temperature); fit it on rows that are not calibration rows.
+    """Divide logits by a temperature before softmax.
+
+    Make it with `fit`, on rows that are not calibration rows. A temperature above 1 makes the model less confident.
+
+    Parameters
+    ----------
+    temperature : float
+        The divisor, above 0.
+
+    Raises
+    ------
+    InvalidArgument
+        If the temperature is not a finite number above 0.
+
+    Notes
+    -----
+    p = softmax(logits / temperature) [1]_. Given probabilities are scaled by their logarithms.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun, K. Weinberger, "On calibration of modern neural networks", ICML 2017,
+       https://arxiv.org/abs/1706.04599.
 
     Examples
     --------
@@ -36,7 +57,26 @@ class TemperatureScaling(ProbabilityModel):
 
     @classmethod
     def fit(cls, outputs: ClassificationOutputs, targets: ArrayLike) -> TemperatureScaling:
-        """Return the temperature with the smallest negative log-likelihood on these rows.
+        """Fit the temperature with the smallest negative log-likelihood.
+
+        Parameters
+        ----------
+        outputs : ClassificationOutputs
+            Outputs of rows that are not calibration rows.
+        targets : array of shape (n,)
+            True labels: class numbers or class names.
+
+        Returns
+        -------
+        TemperatureScaling
+            The fitted model, with a temperature from 0.01 to 100.
+
+        Raises
+        ------
+        InvalidValue
+            If a target is no class.
+        TooFewRows
+            If there are no rows.
 
         Examples
         --------
@@ -65,23 +105,23 @@ class TemperatureScaling(ProbabilityModel):
 
     @property
     def reads_representations(self) -> bool:
-        """It looks at logits only."""
+        """Always False: the probabilities depend on the logits only."""
         return False
 
     def formula(self, xp: Any, logits: Any, representations: Any) -> Any:
-        """Return the scaled probabilities, (n, classes)."""
+        """Return the probabilities of each row."""
         del representations
         return softmax(xp, logits, float(self.temperature))
 
     def apply(self, outputs: ClassificationOutputs) -> Reals:
-        """Return the scaled probabilities, (n, classes)."""
+        """Return the probabilities of each row."""
         return softmax_rows(as_logits(outputs), float(self.temperature))
 
 
 def negative_log_likelihood(logits: Reals, labels: Ints, temperature: float) -> float:
     """Return the mean negative log-likelihood of softmax(logits / temperature)."""
     total = 0.0
-    for start in range(0, len(labels), CHUNK_ROWS):  # never all rows in float64 at once
+    for start in range(0, len(labels), CHUNK_ROWS):  # in chunks: all rows in float64 may not fit into memory
         scaled = logits[start : start + CHUNK_ROWS].astype(np.float64) / temperature
         own = labels[start : start + CHUNK_ROWS]
         top = scaled.max(axis=1)

@@ -1,9 +1,9 @@
-"""Neighbors' votes: a network's logits blended with the labels of the nearest labeled rows.
+"""Class probabilities from the logits of a network and the labels of the nearest labeled rows.
 
     logits / temperature + weight * log(share of the neighbors with the label + smoothing / classes)
 
-Where the model knows its world, the votes sharpen it a little; where the world has changed, the labeled rows know it
-and the model does not. All numbers are fitted by leave-one-out likelihood on the voting rows: no row votes on itself.
+On data like the training data, the labels of neighbors improve the probabilities a little; on shifted data, they can
+correct them much. All numbers are fitted by leave-one-out likelihood: no row is its own neighbor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vicinal.errors import InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.kernels.distances import Panel
 from vicinal.kernels.votes import Votes, blend, blended_likelihood, count_votes, listed_votes
 from vicinal.kernels.weights import Rule
-from vicinal.neighbors.fit import likeliest
+from vicinal.neighbors.fit import fit_neighborhood
 from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.neighbors.localizers import Localizer
@@ -31,13 +31,13 @@ from vicinal.representations import AnyMap, UnitLength
 from vicinal.representations.map import map_representations, require_representations
 
 LOG_BOUNDS = ((np.log(1e-2), np.log(1e2)), (0.0, 10.0), (np.log(1e-5), np.log(1e2)))
-"""Where log temperature, weight and log smoothing are sought."""
+"""Bounds of log temperature, weight and log smoothing."""
 
 FIRST_GUESS = np.array([0.0, 0.3, np.log(0.1)])
-"""Log temperature, weight and log smoothing to start from."""
+"""Log temperature, weight and log smoothing from which the fit starts."""
 
 LEAST_ROWS = 20
-"""Voting rows below which the numbers cannot be fitted."""
+"""Fewest rows for which the numbers are fitted."""
 
 DIRECTIONS = UnitLength()
 
@@ -47,7 +47,37 @@ WHY = "NeighborVotes"
 @register
 @dataclass(frozen=True, eq=False)
 class NeighborVotes(VotingModel):
-    """Logits blended with the votes of the nearest labeled rows; fit it on rows that are not calibration rows.
+    """Combine logits with the labels of the nearest labeled rows.
+
+    Make it with `fit`, on rows that are not calibration rows.
+
+    Parameters
+    ----------
+    temperature : float
+        Divisor of the logits.
+    weight : float
+        Weight of the neighbors' labels; 0 ignores them.
+    smoothing : float
+        Added to the share of each label, divided by the number of classes, so that its logarithm is finite.
+    voters : FittedRows
+        The labeled rows, and the rule that selects neighbors among them.
+    labels : array of int, shape (voters,)
+        Class number of each labeled row.
+    n_classes : int
+        Number of classes.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number lies outside its range.
+    InvalidValue
+        If a labeled row has no valid label.
+
+    Notes
+    -----
+    With s(y) the weighted share of the neighbors with label y, the probabilities are the softmax of
+
+        logits / temperature + weight * log(s(y) + smoothing / n_classes).
 
     Examples
     --------
@@ -55,7 +85,7 @@ class NeighborVotes(VotingModel):
     >>> labels = rng.integers(3, size=300)
     >>> rows = np.eye(3)[labels] + rng.normal(0, 0.1, (300, 3))
     >>> outputs = ClassificationOutputs.from_logits(np.zeros((300, 3)), rows)
-    >>> model = NeighborVotes.fit(outputs[:200], labels[:200])  # the logits know nothing, the neighbors everything
+    >>> model = NeighborVotes.fit(outputs[:200], labels[:200])  # all information is in the neighbors
     >>> bool((model.apply(outputs[200:]).argmax(axis=1) == labels[200:]).all())
     True
     """
@@ -72,16 +102,38 @@ class NeighborVotes(VotingModel):
         non_negative("weight", self.weight)
         positive("smoothing", self.smoothing)
         if self.labels.shape != (len(self.voters),) or self.labels.min() < 0 or self.labels.max() >= self.n_classes:
-            msg = f"every one of the {len(self.voters)} voting rows needs a label from 0 to {self.n_classes - 1}."
+            msg = f"each of the {len(self.voters)} labeled rows needs a label from 0 to {self.n_classes - 1}."
             raise InvalidValue(msg)
 
     @classmethod
     def fit(
         cls, outputs: ClassificationOutputs, targets: ArrayLike, *, representation_map: AnyMap | None = DIRECTIONS
     ) -> NeighborVotes:
-        """Return the temperature, weight, smoothing, number of voters and bandwidth with the best likelihood.
+        """Fit temperature, weight, smoothing, number of neighbors and bandwidth by leave-one-out likelihood.
 
-        `representation` is a map or a plan for one, fitted on these rows; None compares representations as given.
+        Parameters
+        ----------
+        outputs : ClassificationOutputs
+            Outputs and representations of at least 20 rows that are not calibration rows.
+        targets : array of shape (n,)
+            True labels: class numbers or class names.
+        representation_map : RepresentationMap or MapPlan, optional
+            Map of the representations before distances are computed; a plan is fitted on these rows. Default: each
+            row divided by its length, if there are several columns. None uses the representations unchanged.
+
+        Returns
+        -------
+        NeighborVotes
+            The fitted model.
+
+        Raises
+        ------
+        Incompatible
+            If there are no representations.
+        InvalidValue
+            If a target is no class.
+        TooFewRows
+            If there are fewer than 20 rows.
         """
         as_classification(outputs)
         n = len(outputs)
@@ -98,13 +150,13 @@ class NeighborVotes(VotingModel):
 
         def loss(lists: NeighborLists, localizer: Localizer) -> float:
             votes = _votes(lists, labels, localizer, outputs.n_classes)
-            # From where the last search ended, but never from no votes at all: their likelihood is flat there.
+            # Start where the last fit ended, but never at weight 0, where the likelihood is flat.
             last = list(found.values())[-1] if found else FIRST_GUESS
             start = np.array([last[0], max(last[1], FIRST_GUESS[1]), min(last[2], FIRST_GUESS[2])])
             least, found[localizer] = _most_likely(logits, labels, votes, start)
             return least
 
-        localizer = likeliest(rows, loss)
+        localizer = fit_neighborhood(rows, loss)
         log_temperature, weight, log_smoothing = found[localizer]
         voters = FittedRows.of(rows, localizer, fitted)
         numbers = float(np.exp(log_temperature)), float(weight), float(np.exp(log_smoothing))
@@ -112,26 +164,26 @@ class NeighborVotes(VotingModel):
 
     @property
     def fitted_rows(self) -> FittedRows:
-        """The rows that vote."""
+        """The labeled rows; they must not be calibration rows."""
         return self.voters
 
     def blend(self, xp: Any, logits: Any, shares: Any) -> Any:
-        """Return the probabilities of logits blended with the neighbors' share of each label, (n, classes) each."""
+        """Return the probabilities from logits and the labels of the neighbors."""
         gain = xp.log1p(self.n_classes * shares / self.smoothing)
         return softmax(xp, logits / self.temperature + self.weight * gain)
 
     def apply(self, outputs: ClassificationOutputs) -> Reals:
-        """Return the blended probabilities, (n, classes)."""
+        """Return the probabilities of each row."""
         return self._blend(outputs, themselves=False)
 
     def apply_left_out(self, outputs: ClassificationOutputs) -> Reals:
-        """Return the probabilities of the voting rows, in their order, each without its own vote, (n, classes)."""
+        """Return the probabilities of the labeled rows, each without its own label."""
         return self._blend(outputs, themselves=True)
 
     def _blend(self, outputs: ClassificationOutputs, *, themselves: bool) -> Floats:
         if outputs.n_classes != self.n_classes:
-            msg = f"outputs must have {self.n_classes} classes, as the voting rows; got {outputs.n_classes}."
-            raise ShapeMismatch(msg)
+            msg = f"outputs must have {self.n_classes} classes, like the labeled rows; got {outputs.n_classes}."
+            raise ShapeMismatch(msg, argument="outputs", expected=self.n_classes, found=outputs.n_classes)
         shares = np.empty((len(outputs), self.n_classes))
 
         def work(panel: Panel, rule: Rule, own: Ints, first: int, start: int, stop: int) -> None:
@@ -144,7 +196,7 @@ class NeighborVotes(VotingModel):
 
 
 def _votes(lists: NeighborLists, labels: Ints, localizer: Localizer, n_classes: int) -> Votes:
-    """Return what each row's neighbors vote for, never the row itself."""
+    """Return the labels of each row's neighbors, the row itself left out."""
     rule = localizer.rule(lists.n - 1)
     longest = int(np.diff(lists.lists.starts).max())
     pieces: dict[int, tuple[Ints, Ints, Floats]] = {}
@@ -163,7 +215,7 @@ def _votes(lists: NeighborLists, labels: Ints, localizer: Localizer, n_classes: 
 
 
 def _most_likely(logits: Reals, labels: Ints, votes: Votes, start: Floats) -> tuple[float, Floats]:
-    """Return the smallest mean negative log-likelihood, and (log temperature, weight, log smoothing) there."""
+    """Return the smallest mean negative log-likelihood, and its (log temperature, weight, log smoothing)."""
     from scipy.optimize import minimize
 
     found = np.empty((len(labels), 4))

@@ -1,4 +1,4 @@
-"""Representation maps: what is done to representations before distances are taken."""
+"""Representation maps: transformations of representations before distances are computed."""
 
 from vicinal.representations.affine import Affine, PrincipalComponents, Standardize
 from vicinal.representations.chain import Chain, Chained

@@ -14,23 +14,45 @@ from vicinal._util.work import rows_within
 from vicinal.errors import ShapeMismatch
 from vicinal.neighbors.products import row_products
 from vicinal.outputs import ModelOutputs
-from vicinal.representations.map import MapPlan, RepresentationMap, fitting_rows
+from vicinal.representations.map import MapPlan, RepresentationMap, check_fitting_rows
 
 CHUNK_ENTRIES = 2**21
-"""Entries taken to float64 at a time."""
+"""Entries converted to float64 at a time."""
 
 ROUNDING = 1e-10
-"""A column whose standard deviation is below this share of its mean does not vary: what is left is rounding."""
+"""A column whose standard deviation is below this share of its mean counts as constant: it varies by rounding only."""
 
 
 @register
 @dataclass(frozen=True, eq=False)
 class Affine(RepresentationMap):
-    """(row - shift) * scale, then turned to other axes where there are any: what the linear plans learn."""
+    """Shift and scale columns, then project them: the result of `Standardize.fit` and `PrincipalComponents.fit`.
+
+    Parameters
+    ----------
+    shift : array of shape (d,)
+        Subtracted from each row.
+    scale : array of shape (d,)
+        Factor of each column, after the shift.
+    axes : array of shape (new_d, d) or None
+        Directions on which rows are projected; None keeps the columns.
+
+    Raises
+    ------
+    ShapeMismatch
+        If the arrays do not have the same number of columns.
+    InvalidValue
+        If a number is not finite.
+
+    Examples
+    --------
+    >>> Affine(np.array([1.0]), np.array([2.0]), None).apply(np.array([[4.0]]))
+    array([[6.]])
+    """
 
     shift: Floats  # (d,)
     scale: Floats  # (d,)
-    axes: Floats | None  # (new width, d), or None: the columns stay
+    axes: Floats | None  # (new_d, d)
 
     def __post_init__(self) -> None:
         d = len(self.shift)
@@ -39,22 +61,23 @@ class Affine(RepresentationMap):
             or self.scale.shape != (d,)
             or not (self.axes is None or self.axes.shape[1:] == (d,))
         ):
-            msg = "an affine map needs a shift and a scale for each column, and axes as wide."
-            raise ShapeMismatch(msg)
+            msg = "an affine map needs one shift and one scale for each column, and axes with as many columns."
+            raise ShapeMismatch(msg, argument="scale", expected=(d,), found=self.scale.shape)
         for array in (self.shift, self.scale, np.zeros(0) if self.axes is None else self.axes):
             check_finite(array, "an affine map")
 
     def formula(self, xp: Any, representations: Any) -> Any:
-        """Return the mapped rows, (n, new width), computed in float64."""
+        """Return the mapped representations, computed in float64."""
         moved = (xp.astype(representations, xp.float64) - self.shift) * self.scale
         turned = moved if self.axes is None else moved @ self.axes.T
         return xp.astype(turned, representations.dtype)
 
     def apply(self, representations: Reals) -> Reals:
-        """Return the mapped rows, (n, new width), each the same in any company, some at a time."""
+        """Return the mapped representations of a numpy array, computed in chunks."""
         if representations.shape[1] != len(self.shift):
-            msg = f"this map was fitted on {len(self.shift)} columns; got {representations.shape[1]}."
-            raise ShapeMismatch(msg)
+            width = representations.shape[1]
+            msg = f"representations must have {len(self.shift)} columns, as in the fit of the map; got {width}."
+            raise ShapeMismatch(msg, argument="representations", expected=len(self.shift), found=width)
         rows = at_least_single(representations)
         out = np.empty((len(rows), len(self.shift if self.axes is None else self.axes)), rows.dtype)
         step = rows_within(0.1, 4 * 8 * rows.shape[1], max(1, CHUNK_ENTRIES // rows.shape[1]))
@@ -65,11 +88,11 @@ class Affine(RepresentationMap):
 
     @property
     def elementwise(self) -> bool:  # type: ignore[override]
-        """Whether columns stay: turning sums over a row."""
+        """Whether there is no projection: a projection sums over the entries of a row."""
         return self.axes is None
 
     def input_width(self, width: int) -> int:
-        """Return the number of columns it was fitted on."""
+        """Return the number of columns on which the map was fitted."""
         del width
         return len(self.shift)
 
@@ -80,7 +103,7 @@ class Affine(RepresentationMap):
 
 @dataclass(frozen=True)
 class Standardize(MapPlan):
-    """Every column with mean 0 and standard deviation 1; a column that does not vary becomes 0.
+    """Scale every column to mean 0 and standard deviation 1; constant columns become 0.
 
     Examples
     --------
@@ -89,8 +112,8 @@ class Standardize(MapPlan):
     """
 
     def fit(self, rows: ModelOutputs | ArrayLike) -> Affine:
-        """Learn means and standard deviations."""
-        mean, covariance = _moments(fitting_rows(rows, least=2))
+        """Fit the mean and the standard deviation of each column."""
+        mean, covariance = _moments(check_fitting_rows(rows, least=2))
         deviations = np.sqrt(np.diag(covariance))
         varying = deviations > ROUNDING * np.abs(mean)
         return Affine(mean, np.where(varying, 1 / np.where(varying, deviations, 1), 0.0), None)
@@ -98,7 +121,17 @@ class Standardize(MapPlan):
 
 @dataclass(frozen=True)
 class PrincipalComponents(MapPlan):
-    """The `n` orthogonal directions with the most variance: fewer columns, nearly the same neighbors.
+    """Project on the `n` orthogonal directions with the most variance: fewer columns, nearly the same neighbors.
+
+    Parameters
+    ----------
+    n : int
+        Number of directions.
+
+    Raises
+    ------
+    InvalidArgument
+        If `n` is not a whole number from 1.
 
     Examples
     --------
@@ -114,21 +147,21 @@ class PrincipalComponents(MapPlan):
         whole_number("n", self.n, least=1)
 
     def fit(self, rows: ModelOutputs | ArrayLike) -> Affine:
-        """Learn mean and directions."""
-        table = fitting_rows(rows, least=2)
+        """Fit the mean and the directions."""
+        table = check_fitting_rows(rows, least=2)
         if self.n > table.shape[1]:
             msg = f"PrincipalComponents({self.n}) needs at least {self.n} columns; got {table.shape[1]}."
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="representations", expected=self.n, found=table.shape[1])
         mean, covariance = _moments(table)
         _, vectors = np.linalg.eigh(covariance)
         axes = vectors[:, ::-1][:, : self.n].T
-        # A direction has no sign of its own: the largest entry is made positive, so that a fit can be compared.
+        # The sign of a direction is arbitrary: the largest entry is made positive, so that fits can be compared.
         signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])
         return Affine(mean, np.ones(len(mean)), np.ascontiguousarray(axes * signs[:, None]))
 
 
 def _moments(table: Reals) -> tuple[Floats, Floats]:
-    """Return mean, (d,), and covariance, (d, d), in float64 but never all rows at once."""
+    """Return mean, (d,), and covariance, (d, d), in float64, computed in chunks of rows."""
     step = max(1, CHUNK_ENTRIES // table.shape[1])
     chunks = range(0, len(table), step)
     mean = np.sum([table[start : start + step].sum(axis=0, dtype=np.float64) for start in chunks], axis=0) / len(table)

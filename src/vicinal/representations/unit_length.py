@@ -1,4 +1,4 @@
-"""Maps that have nothing to learn: as they are, directions only, rounded."""
+"""Maps that need no fit: unchanged representations, unit length, rounded entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vicinal.representations.map import RepresentationMap
 @register
 @dataclass(frozen=True)
 class Identity(RepresentationMap):
-    """Representations as they are.
+    """Leave representations unchanged.
 
     Examples
     --------
@@ -27,12 +27,12 @@ class Identity(RepresentationMap):
     elementwise: ClassVar[bool] = True
 
     def formula(self, xp: Any, representations: Any) -> Any:
-        """Return the representations, (n, d)."""
+        """Return the representations unchanged."""
         del xp
         return representations
 
     def apply(self, representations: Reals) -> Reals:
-        """Return the representations in their own type, (n, d)."""
+        """Return the representations unchanged, in their own type."""
         return representations
 
     def input_width(self, width: int) -> int:
@@ -43,7 +43,9 @@ class Identity(RepresentationMap):
 @register
 @dataclass(frozen=True)
 class UnitLength(RepresentationMap):
-    """Directions only: Euclidean distance between them orders rows as the angle does; a zero row stays zero.
+    """Divide each row by its Euclidean length; a row of zeros stays zero.
+
+    Neighbors by Euclidean distance are then those with the smallest angle (largest cosine similarity).
 
     Examples
     --------
@@ -53,8 +55,8 @@ class UnitLength(RepresentationMap):
     """
 
     def formula(self, xp: Any, representations: Any) -> Any:
-        """Return each row divided by its length, (n, d)."""
-        # The largest entry is taken out first: the square of a large or tiny entry need not fit its type.
+        """Return each row divided by its length."""
+        # Divided by the largest entry first: the square of a large or tiny entry may overflow or underflow.
         largest = xp.max(xp.abs(representations), axis=1, keepdims=True)
         scaled = representations / xp.where(largest > 0, largest, xp.ones_like(largest))
         lengths = xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True, dtype=xp.float64))
@@ -69,9 +71,19 @@ class UnitLength(RepresentationMap):
 @register
 @dataclass(frozen=True)
 class Rounded(RepresentationMap):
-    """Every entry rounded to the nearest float of 16 or 32 bits: half the memory, nearly the same neighbors.
+    """Round every entry to a float of 16 or 32 bits: half the memory, nearly the same neighbors.
 
-    Calibration and test rows are rounded alike, so every guarantee holds for the rounded rows.
+    Calibration and test rows are rounded alike, so guarantees are unchanged.
+
+    Parameters
+    ----------
+    bits : {16, 32}
+        Bits of the floats.
+
+    Raises
+    ------
+    InvalidArgument
+        If `bits` is neither 16 nor 32.
 
     Examples
     --------
@@ -88,20 +100,24 @@ class Rounded(RepresentationMap):
             raise InvalidArgument("bits", self.bits, "16 or 32")
 
     def formula(self, xp: Any, representations: Any) -> Any:
-        """Return the rounded rows in their own type, (n, d)."""
+        """Return the rounded representations in their own type."""
         kind = xp.float16 if self.bits == 16 else xp.float32  # noqa: PLR2004
         return xp.astype(xp.astype(representations, kind), representations.dtype)
 
     def apply(self, representations: Reals) -> Reals:
-        """Return the rounded rows in the smaller type, (n, d); refuse those that do not fit it."""
+        """Return the rounded representations in the smaller type; refuse entries that do not fit it."""
         dtype = np.dtype(f"f{self.bits // 8}")
         if representations.dtype.itemsize <= dtype.itemsize:
             return representations
-        with np.errstate(over="ignore"):  # said below
+        with np.errstate(over="ignore"):  # refused below
             found = representations.astype(dtype)
         if not np.isfinite(found).all():
             most = float(np.finfo(dtype).max)
-            msg = f"representations must be at most {most:.6g} in size for {self.bits} bits; scale them down first."
+            largest = float(np.abs(representations).max())
+            msg = (
+                f"representations must be at most {most:.6g} in absolute value for {self.bits} bits; the largest is "
+                f"{largest:.6g}. Scale them down first."
+            )
             raise InvalidValue(msg)
         return found
 

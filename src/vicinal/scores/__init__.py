@@ -1,4 +1,4 @@
-"""Nonconformity scores: how badly a label or a value fits what the model said; small is typical."""
+"""Nonconformity scores: how badly a label or a value fits the outputs of the model; small scores are typical."""
 
 from vicinal.scores.aps import APS, RAPS
 from vicinal.scores.cqr import CQR

@@ -1,4 +1,4 @@
-"""APS and RAPS: the probability mass before the label, and a penalty for its rank."""
+"""APS and RAPS: the score is the probability of all labels before the label, and a penalty for its rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vicinal.scores.score import SortedScore
 
 
 class MassScore(SortedScore):
-    """Mass before the label + U * its own + penalty * max(0, rank - free): what APS and RAPS share."""
+    """The common formula of APS and RAPS: mass before the label + U * its own + penalty * max(0, rank - free)."""
 
     @property
     def penalty(self) -> float:
@@ -28,7 +28,7 @@ class MassScore(SortedScore):
         return 0
 
     def sorted_formula(self, xp: Any, values: Any, before: Any, ranks: Any, uniforms: Any) -> Any:
-        """Return the scores along the sorted labels, (n, classes)."""
+        """Return the scores of the sorted labels."""
         scores = before + uniforms * values
         if not self.penalty:
             return scores
@@ -36,7 +36,7 @@ class MassScore(SortedScore):
         return scores + self.penalty * xp.astype(beyond, xp.float64)
 
     def score_all(self, probabilities: Reals, uniforms: Floats) -> Floats:
-        """Return the score of every label, (n, classes)."""
+        """Return the score of every label."""
         if not isinstance(probabilities, np.ndarray):
             return super().score_all(probabilities, uniforms)
         out, numbers = np.empty(probabilities.shape), (self.penalty, self.free)
@@ -47,7 +47,7 @@ class MassScore(SortedScore):
         return out
 
     def score_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label per row, (n,): only what comes before it is sorted."""
+        """Return the score of one label of each row."""
         out, numbers = np.empty(len(probabilities)), (self.penalty, self.free)
         over_chunks(
             lambda start, stop: kernels.walk_labels(probabilities, uniforms, labels, *numbers, start, stop, out),
@@ -56,14 +56,14 @@ class MassScore(SortedScore):
         return out
 
     def find_members(self, xp: Any, probabilities: Any, uniforms: Any, thresholds: Any) -> Any:
-        """Return which labels score at most the row's threshold, (n, classes)."""
+        """Return which labels score at most the threshold of their row."""
         if not isinstance(probabilities, np.ndarray):
             return super().find_members(xp, probabilities, uniforms, thresholds)
         return walk_members(probabilities, uniforms, thresholds, self.penalty, self.free)
 
 
 def walk_members(probabilities: Reals, uniforms: Floats, thresholds: Floats, penalty: float, free: int) -> Bools:
-    """Return which labels have a RAPS score of at most the row's threshold, (n, classes)."""
+    """Return which labels have a RAPS score of at most the threshold of their row, (n, classes)."""
     out = np.empty(probabilities.shape, np.bool_)
     over_chunks(
         lambda start, stop: kernels.walk_members(probabilities, uniforms, thresholds, penalty, free, start, stop, out),
@@ -75,10 +75,30 @@ def walk_members(probabilities: Reals, uniforms: Floats, thresholds: Floats, pen
 @register
 @dataclass(frozen=True)
 class RAPS(MassScore):
-    """Probability mass before the label + U * its own + rank_penalty * max(0, rank - free_ranks).
+    """Score a label by the probability of all labels before it, plus a penalty for its rank.
 
-    Labels are ranked from 1 by descending probability; of equals, the smaller class number comes first. U is a
-    uniform number keyed to the row by `seed` (see `ModelOutputs` for passing your own).
+    The penalty avoids large sets: labels of a high rank get a high score.
+
+    Parameters
+    ----------
+    rank_penalty : float
+        Penalty of each rank after the free ones (lambda_R in the paper).
+    free_ranks : int
+        Number of ranks without a penalty (k_reg in the paper).
+    seed : int, default 0
+        Seed of the uniform number U of each row; see `ModelOutputs` for how it is computed and how to pass your own.
+
+    Notes
+    -----
+    Labels are ranked from 1 by descending probability; of equal probabilities, the smaller class number comes first.
+    With p the class probabilities and L the rank of y [1]_,
+
+        V(x, y) = (sum of p before y) + U p(y) + rank_penalty * max(0, L - free_ranks).
+
+    References
+    ----------
+    .. [1] A. Angelopoulos, S. Bates, J. Malik, M. Jordan, "Uncertainty sets for image classifiers using conformal
+       prediction", ICLR 2021, https://arxiv.org/abs/2009.14193.
 
     Examples
     --------
@@ -110,7 +130,25 @@ class RAPS(MassScore):
 @register
 @dataclass(frozen=True)
 class APS(MassScore):
-    """Probability mass before the label + U * its own: RAPS without a penalty.
+    """Score a label by the probability of all labels before it, sorted by descending probability.
+
+    Sets with this score adapt to the input: they are small where the model is confident and large where it is not.
+
+    Parameters
+    ----------
+    seed : int, default 0
+        Seed of the uniform number U of each row; see `ModelOutputs` for how it is computed and how to pass your own.
+
+    Notes
+    -----
+    With p the class probabilities [1]_,
+
+        V(x, y) = (sum of p before y) + U p(y).
+
+    References
+    ----------
+    .. [1] Y. Romano, M. Sesia, E. Candes, "Classification with valid and adaptive coverage", NeurIPS 2020,
+       https://arxiv.org/abs/2006.02544.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""CQR: how far the target lies outside two predicted quantiles."""
+"""CQR: the score is how far the value lies outside two predicted quantiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from vicinal.scores.score import RegressionScore
 @register
 @dataclass(frozen=True)
 class CQR(RegressionScore):
-    """max(lower - y, y - upper): how far y lies outside the predicted quantiles, negative inside them.
+    """Score a value by how far it lies outside two predicted quantiles; the score is negative between them.
+
+    Notes
+    -----
+    V(x, y) = max(lower - y, y - upper) [1]_.
+
+    References
+    ----------
+    .. [1] Y. Romano, E. Patterson, E. Candes, "Conformalized quantile regression", NeurIPS 2019,
+       https://arxiv.org/abs/1905.03222.
 
     Examples
     --------
@@ -27,27 +36,21 @@ class CQR(RegressionScore):
 
     @property
     def reads_representations(self) -> bool:
-        """It looks at quantiles only."""
+        """Always False: the score depends on the quantiles only."""
         return False
 
     def check(self, outputs: RegressionOutputs) -> None:
         """Refuse outputs without two quantiles."""
-        quantiles(outputs)
+        if outputs.lower is None or outputs.upper is None:
+            msg = "CQR() needs two quantiles; {column}."
+            raise Incompatible(msg, column=Column("lower and upper"))
 
     def formula(self, xp: Any, outputs: RegressionOutputs, values: Any) -> Any:
-        """Return the score of one value per row, (n,)."""
-        lower, upper = quantiles(outputs)
-        return xp.maximum(lower - values, values - upper)
+        """Return the score of one value of each row."""
+        assert outputs.lower is not None and outputs.upper is not None  # noqa: S101, PT018  by check
+        return xp.maximum(outputs.lower - values, values - outputs.upper)
 
     def center(self, outputs: RegressionOutputs) -> Floats:
-        """Return the middle of the two quantiles, (n,)."""
-        lower, upper = quantiles(outputs)
-        return lower / 2.0 + upper / 2.0
-
-
-def quantiles(outputs: RegressionOutputs) -> tuple[Floats, Floats]:
-    """Return the two quantiles, (n,) each."""
-    if outputs.lower is None or outputs.upper is None:
-        msg = "CQR() needs two quantiles; {column}."
-        raise Incompatible(msg, column=Column("lower and upper"))
-    return outputs.lower, outputs.upper
+        """Return the middle of the two quantiles."""
+        assert outputs.lower is not None and outputs.upper is not None  # noqa: S101, PT018  by check
+        return outputs.lower / 2.0 + outputs.upper / 2.0

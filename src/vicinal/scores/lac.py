@@ -1,4 +1,4 @@
-"""LAC: one minus the probability of the label."""
+"""LAC: the score is one minus the probability of the label."""
 
 from __future__ import annotations
 
@@ -17,7 +17,18 @@ from vicinal.scores.score import ClassificationScore
 @register
 @dataclass(frozen=True)
 class LAC(ClassificationScore):
-    """1 - probability of the label: the smallest sets on average; also called HPS or THR.
+    """Score a label by one minus its probability; also called HPS or THR.
+
+    Of all scores, it gives the smallest sets on average.
+
+    Notes
+    -----
+    V(x, y) = 1 - p(y), where p are the class probabilities [1]_.
+
+    References
+    ----------
+    .. [1] M. Sadinle, J. Lei, L. Wasserman, "Least ambiguous set-valued classifiers with bounded error levels",
+       Journal of the American Statistical Association, 2019.
 
     Examples
     --------
@@ -26,17 +37,17 @@ class LAC(ClassificationScore):
     """
 
     def formula(self, xp: Any, probabilities: Any, uniforms: Any) -> Any:
-        """Return the score of every label, (n, classes)."""
+        """Return the score of every label."""
         del xp, uniforms
         return 1.0 - probabilities
 
     def score_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label per row, (n,): without those of all others."""
+        """Return the score of one label of each row."""
         del uniforms
         return 1.0 - probabilities[np.arange(len(labels)), labels].astype(np.float64)
 
     def find_members(self, xp: Any, probabilities: Any, uniforms: Any, thresholds: Any) -> Any:
-        """Return which labels score at most the row's threshold, (n, classes)."""
+        """Return which labels score at most the threshold of their row."""
         if not isinstance(probabilities, np.ndarray):
             return super().find_members(xp, probabilities, uniforms, thresholds)
         out = np.empty(probabilities.shape, np.bool_)

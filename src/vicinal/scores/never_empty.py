@@ -1,4 +1,4 @@
-"""NeverEmpty: any score, with the top label always in the set."""
+"""NeverEmpty: any score, with the most probable label always in the set."""
 
 from __future__ import annotations
 
@@ -20,9 +20,20 @@ from vicinal.scores.score import ClassificationScore
 @register
 @dataclass(frozen=True)
 class NeverEmpty(ClassificationScore):
-    """Any score, with the top label always in the set, and calibrated as such: its score is -inf.
+    """Wrap a score so that the most probable label is always in the set.
 
-    Forcing the top label in *after* calibration covers more than was asked for and pays for it in larger sets.
+    The most probable label gets the score -inf, in calibration as in prediction. Adding it to sets after calibration
+    instead would cover more than requested, with larger sets.
+
+    Parameters
+    ----------
+    score : ClassificationScore
+        The score of all other labels.
+
+    Raises
+    ------
+    Incompatible
+        If `score` is not a classification score.
 
     Examples
     --------
@@ -40,16 +51,16 @@ class NeverEmpty(ClassificationScore):
 
     @property
     def seed(self) -> int | None:  # type: ignore[override]
-        """The seed of the wrapped score."""
+        """Seed of the wrapped score."""
         return self.score.seed
 
     def formula(self, xp: Any, probabilities: Any, uniforms: Any) -> Any:
-        """Return the score of every label, (n, classes)."""
+        """Return the score of every label."""
         inner = self.score.formula(xp, probabilities, uniforms)
         return xp.where(_is_top(xp, probabilities), -xp.inf, inner)
 
     def score_all(self, probabilities: Reals, uniforms: Floats) -> Floats:
-        """Return the score of every label, (n, classes)."""
+        """Return the score of every label, from probabilities of any float type."""
         if not isinstance(probabilities, np.ndarray):
             return super().score_all(probabilities, uniforms)
         out = self.score.score_all(probabilities, uniforms)
@@ -57,12 +68,12 @@ class NeverEmpty(ClassificationScore):
         return out
 
     def score_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label per row, (n,)."""
+        """Return the score of one label of each row."""
         inner = self.score.score_labels(probabilities, uniforms, labels)
         return np.where(labels == top_labels(probabilities), -np.inf, inner)
 
     def find_members(self, xp: Any, probabilities: Any, uniforms: Any, thresholds: Any) -> Any:
-        """Return which labels score at most the row's threshold, (n, classes)."""
+        """Return which labels score at most the threshold of their row."""
         out = self.score.find_members(xp, probabilities, uniforms, thresholds)
         if not isinstance(probabilities, np.ndarray):
             return out | _is_top(xp, probabilities)
@@ -71,13 +82,13 @@ class NeverEmpty(ClassificationScore):
 
 
 def _is_top(xp: Any, probabilities: Any) -> Any:
-    """Return which label is the most probable of each row; of equals, the first, (n, classes)."""
+    """Mark the most probable label of each row; of equals, the first, (n, classes)."""
     numbers = xp.arange(probabilities.shape[1], device=array_api_compat.device(probabilities))
     return numbers == xp.argmax(probabilities, axis=1, keepdims=True)
 
 
 def top_labels(probabilities: Reals) -> Ints:
-    """Return the most probable label of each row; of equals, the smallest class number, (n,)."""
+    """Return the most probable label of each row; of equals, the one with the smallest class number, (n,)."""
     maxima, out = row_maxima(probabilities), np.empty(len(probabilities), np.int64)
     over_chunks(lambda start, stop: kernels.top_labels(probabilities, maxima, start, stop, out), *probabilities.shape)
     return out

@@ -1,4 +1,4 @@
-"""What a score is: one formula, from which the score of a label, of a value, and all within a bound are derived."""
+"""Base classes of scores: a score is one formula, from which sets and intervals are derived."""
 
 from __future__ import annotations
 
@@ -9,63 +9,155 @@ import array_api_compat
 import numpy as np
 
 from vicinal._util.arrays import Bools, Floats, Ints, Reals
+from vicinal._util.docstrings import InheritsDocs
 from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.outputs import RegressionOutputs
 
 
-class ClassificationScore(ABC):
-    """V(x, y) for class probabilities: small is typical.
+class ClassificationScore(InheritsDocs, ABC):
+    """Base class of nonconformity scores V(x, y) of labels; small scores are typical.
 
-    A score of your own gives `formula` and nothing else. It is written for any array library `xp` that keeps to the
-    array API standard, so that it runs in numpy, in torch and in an ONNX graph. The other methods follow from it; where
-    a built-in score overrides one, it is for speed, and the answers are the same.
+    Your own score defines `formula` and nothing else. The formula is written for any array library `xp` that follows
+    the array API standard, so that it runs in numpy, in torch and in an ONNX graph. The other methods follow from it.
+    Built-in scores override some of them for speed, with the same results.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Margin(ClassificationScore):
+    ...     def formula(self, xp, probabilities, uniforms):
+    ...         return xp.max(probabilities, axis=1, keepdims=True) - probabilities
+    >>> Margin().score_all(np.array([[0.75, 0.25]]), np.zeros(1))
+    array([[0. , 0.5]])
     """
 
     seed: int | None = None
-    """The seed of the row-keyed uniforms U, or None where the score uses none."""
+    """Seed of the uniforms U of the rows; None for a score that uses none."""
 
     @abstractmethod
     def formula(self, xp: Any, probabilities: Any, uniforms: Any) -> Any:
-        """Return the score of every label, (n, classes), from probabilities in float64 and one U for each row, (n,)."""
+        """Return the score of every label.
+
+        Parameters
+        ----------
+        xp : module
+            Array library that follows the array API standard.
+        probabilities : array of shape (n, classes)
+            Class probabilities in float64.
+        uniforms : array of shape (n,)
+            A uniform number U in [0, 1] for each row.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            Scores in float64.
+        """
 
     def score_all(self, probabilities: Reals, uniforms: Floats) -> Floats:
-        """Return the score of every label, (n, classes)."""
+        """Return the score of every label, from probabilities of any float type.
+
+        Parameters
+        ----------
+        probabilities : array of shape (n, classes)
+            Class probabilities.
+        uniforms : array of shape (n,)
+            A uniform number U in [0, 1] for each row.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            Scores in float64.
+        """
         xp = array_api_compat.array_namespace(probabilities)
         found: Floats = self.formula(xp, xp.astype(probabilities, xp.float64), uniforms)
         return found
 
     def score_labels(self, probabilities: Reals, uniforms: Floats, labels: Ints) -> Floats:
-        """Return the score of one label per row, (n,): the same bits as in `score_all`."""
+        """Return the score of one label of each row, equal to the bit to that in `score_all`.
+
+        Parameters
+        ----------
+        probabilities : array of shape (n, classes)
+            Class probabilities.
+        uniforms : array of shape (n,)
+            A uniform number U in [0, 1] for each row.
+        labels : array of int, shape (n,)
+            One class number for each row.
+
+        Returns
+        -------
+        array of shape (n,)
+            Scores in float64.
+        """
         return self.score_all(probabilities, uniforms)[np.arange(len(labels)), labels]
 
     def find_members(self, xp: Any, probabilities: Any, uniforms: Any, thresholds: Any) -> Any:
-        """Return which labels score at most the row's threshold, (n, classes): as the formula says."""
+        """Return which labels score at most the threshold of their row.
+
+        Parameters
+        ----------
+        xp : module
+            Array library that follows the array API standard.
+        probabilities : array of shape (n, classes)
+            Class probabilities.
+        uniforms : array of shape (n,)
+            A uniform number U in [0, 1] for each row.
+        thresholds : array of shape (n,)
+            The largest accepted score of each row.
+
+        Returns
+        -------
+        array of bool, shape (n, classes)
+            Whether each label is in the prediction set.
+        """
         found: Bools = self.formula(xp, xp.astype(probabilities, xp.float64), uniforms) <= thresholds[:, None]
         return found
 
 
 class SortedScore(ClassificationScore):
-    """A score that does not fall along the labels sorted by descending probability.
+    """Base class of scores that do not decrease along the labels sorted by descending probability.
 
-    Of equal probabilities the smaller class number comes first. Which labels lie within a threshold is then a prefix,
-    and nothing has to be sorted back.
+    Of equal probabilities, the smaller class number comes first. A prediction set is then a prefix of the sorted
+    labels.
+
+    Examples
+    --------
+    >>> from vicinal.scores import APS
+    >>> isinstance(APS(), SortedScore)
+    True
     """
 
     @abstractmethod
     def sorted_formula(self, xp: Any, values: Any, before: Any, ranks: Any, uniforms: Any) -> Any:
-        """Return the scores along the sorted labels, (n, classes).
+        """Return the scores of the sorted labels.
 
-        `values` are the sorted probabilities and `before` the mass before each, (n, classes); `ranks` count from 1,
-        (classes,); `uniforms` are (n, 1).
+        Parameters
+        ----------
+        xp : module
+            Array library that follows the array API standard.
+        values : array of shape (n, classes)
+            Class probabilities in descending order.
+        before : array of shape (n, classes)
+            Sum of the probabilities before each label.
+        ranks : array of int, shape (classes,)
+            Rank of each label, from 1.
+        uniforms : array of shape (n, 1)
+            A uniform number U in [0, 1] for each row.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            Scores in float64.
         """
 
     def formula(self, xp: Any, probabilities: Any, uniforms: Any) -> Any:
-        """Return the score of every label, (n, classes)."""
+        """Return the score of every label."""
         _, order, scores = self._sort(xp, probabilities, uniforms)
         return xp.take_along_axis(scores, xp.argsort(order, axis=1), axis=1)
 
     def find_members(self, xp: Any, probabilities: Any, uniforms: Any, thresholds: Any) -> Any:
-        """Return which labels score at most the row's threshold, (n, classes)."""
+        """Return which labels score at most the threshold of their row."""
         values, order, scores = self._sort(xp, probabilities, uniforms)
         length = xp.sum(xp.astype(scores <= thresholds[:, None], xp.int64), axis=1, keepdims=True)
         last = xp.where(length > 0, length - 1, length)
@@ -85,76 +177,196 @@ class SortedScore(ClassificationScore):
         return values, order, self.sorted_formula(xp, wide, before, ranks, uniforms[:, None])
 
 
-class RegressionScore(ABC):
-    """V(x, y) for real targets; for each row it must fall and then rise in y, lowest at `center`.
+class RegressionScore(InheritsDocs, ABC):
+    """Base class of nonconformity scores V(x, y) of real values; small scores are typical.
 
-    `formula` and `center` are given prepared outputs.
+    For each row, the score must not increase in y up to `center` and not decrease above it. Your own score defines
+    `check`, `formula` and `center`; the last two receive checked and prepared outputs.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class SquaredResidual(RegressionScore):
+    ...     def check(self, outputs):
+    ...         assert outputs.predictions is not None
+    ...     def formula(self, xp, outputs, values):
+    ...         return (values - outputs.predictions) ** 2
+    ...     def center(self, outputs):
+    ...         return outputs.predictions
+    >>> outputs = RegressionOutputs.from_predictions([1.0])
+    >>> SquaredResidual().find_interval(outputs, np.array([4.0]))
+    (array([-1.]), array([3.]))
     """
 
     @abstractmethod
     def check(self, outputs: RegressionOutputs) -> None:
-        """Refuse outputs that lack what the formula needs."""
+        """Refuse outputs that lack what the formula needs.
+
+        Parameters
+        ----------
+        outputs : RegressionOutputs
+            Outputs of n rows.
+
+        Raises
+        ------
+        Incompatible
+            If the outputs lack something.
+        """
 
     @abstractmethod
     def formula(self, xp: Any, outputs: RegressionOutputs, values: Any) -> Any:
-        """Return the score of one value per row, (n,)."""
+        """Return the score of one value of each row.
+
+        Parameters
+        ----------
+        xp : module
+            Array library that follows the array API standard.
+        outputs : RegressionOutputs
+            Outputs of n rows, checked by `check` and prepared by `prepare`.
+        values : array of shape (n,)
+            One value for each row.
+
+        Returns
+        -------
+        array of shape (n,)
+            Scores in float64.
+        """
 
     @abstractmethod
     def center(self, outputs: RegressionOutputs) -> Floats:
-        """Return a value where the score is lowest, (n,)."""
+        """Return the value of each row where the score is lowest.
+
+        Parameters
+        ----------
+        outputs : RegressionOutputs
+            Outputs of n rows, checked by `check` and prepared by `prepare`.
+
+        Returns
+        -------
+        array of shape (n,)
+            One value for each row.
+        """
 
     def prepare(self, outputs: RegressionOutputs) -> RegressionOutputs:
-        """Return the outputs with all that the formula reads: done once, before the formula is asked many times."""
+        """Return the outputs with everything that the formula reads, computed once for many calls of it.
+
+        Parameters
+        ----------
+        outputs : RegressionOutputs
+            Outputs of n rows.
+
+        Returns
+        -------
+        RegressionOutputs
+            The same rows.
+        """
         return outputs
 
     def prepare_left_out(self, outputs: RegressionOutputs) -> RegressionOutputs:
-        """Return the same for the rows that its parts were fitted on, in their order, as if each had not been there."""
+        """Return prepared outputs for the rows that a part of the score was fitted on, each as if left out of the fit.
+
+        Parameters
+        ----------
+        outputs : RegressionOutputs
+            Outputs of the fitted rows, in their order.
+
+        Returns
+        -------
+        RegressionOutputs
+            The same rows.
+        """
         return self.prepare(outputs)
 
     @property
     def fitted_rows(self) -> FittedRows | None:
-        """Rows that a part of it was fitted on and keeps: they must not be calibration rows."""
+        """Rows that a part of the score was fitted on and keeps, or None; they must not be calibration rows."""
         return None
 
     @property
     def reads_representations(self) -> bool:
-        """Whether it looks at representations; a score that never does saves reading them."""
+        """Whether the score depends on representations; if not, they need not be read."""
         return True
 
     def score_values(self, outputs: RegressionOutputs, values: Floats) -> Floats:
-        """Return the score of one value per row, (n,)."""
+        """Return the score of one value of each row.
+
+        Parameters
+        ----------
+        outputs : RegressionOutputs
+            Outputs of n rows, prepared by `prepare`.
+        values : array of shape (n,)
+            One value for each row.
+
+        Returns
+        -------
+        array of shape (n,)
+            Scores in float64.
+
+        Raises
+        ------
+        Incompatible
+            If the outputs lack what the formula needs.
+        """
+        self.check(outputs)
+        return self._score(outputs, values)
+
+    def _score(self, outputs: RegressionOutputs, values: Floats) -> Floats:
+        """Return the score of one value of each row, (n,), of outputs that are checked already."""
         found: Floats = self.formula(np, outputs, values)
         return found
 
     def find_interval(self, outputs: RegressionOutputs, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Return the smallest and the largest float64 that score at most the threshold; crossed where none does.
+        """Return the bounds of the values that score at most the threshold of their row.
 
-        The formula itself is inverted by bisection over the floats: a value is inside exactly when its score,
-        rounded as in calibration, is at most the threshold. Rounding the bounds instead would lose ties.
+        Parameters
+        ----------
+        outputs : RegressionOutputs
+            Outputs of n rows, prepared by `prepare`.
+        thresholds : array of shape (n,)
+            The largest accepted score of each row.
+
+        Returns
+        -------
+        lower : array of shape (n,)
+            The smallest accepted float64; +inf where no value is accepted.
+        upper : array of shape (n,)
+            The largest accepted float64; -inf where no value is accepted.
+
+        Raises
+        ------
+        Incompatible
+            If the outputs lack what the formula needs.
+
+        Notes
+        -----
+        The formula is inverted by bisection over the floats. A value is inside exactly if its score, rounded as in
+        calibration, is at most the threshold; solving for the bounds and rounding them would lose ties.
         """
-        with np.errstate(over="ignore"):  # a score past the largest float is +inf, which is what it should be
+        self.check(outputs)
+        with np.errstate(over="ignore"):  # a score above the largest float is +inf, as it should be
             center = self._lowest(outputs)
-            empty = ~(self.score_values(outputs, center) <= thresholds)
+            empty = ~(self._score(outputs, center) <= thresholds)
             lower, upper = (self._furthest(outputs, thresholds, center, side) for side in (-np.inf, np.inf))
         return np.where(empty, np.inf, lower), np.where(empty, -np.inf, upper)
 
     def _lowest(self, outputs: RegressionOutputs) -> Floats:
-        """Return the center, or the float beside it that scores lower: the middle of two floats may be neither's."""
+        """Return the center, or a float next to it with a lower score: the exact minimum may lie between two floats."""
         center = self.center(outputs)
         for side in (-np.inf, np.inf):
             beside = np.nextafter(center, side)
-            center = np.where(self.score_values(outputs, beside) < self.score_values(outputs, center), beside, center)
+            center = np.where(self._score(outputs, beside) < self._score(outputs, center), beside, center)
         return center
 
     def _furthest(self, outputs: RegressionOutputs, thresholds: Floats, center: Floats, side: float) -> Floats:
         inside, outside = _to_order(center), _to_order(np.full_like(center, side))
-        open_ended = self.score_values(outputs, np.full_like(center, side)) <= thresholds
+        open_ended = self._score(outputs, np.full_like(center, side)) <= thresholds
 
         def narrow(inside: Ints, outside: Ints, tried: Ints) -> tuple[Ints, Ints]:
-            accepted = self.score_values(outputs, _from_order(tried)) <= thresholds
+            accepted = self._score(outputs, _from_order(tried)) <= thresholds
             return np.where(accepted, tried, inside), np.where(accepted, outside, tried)
 
-        # Most scores are nearly a line: try around where it meets the threshold first, and bisect what is left.
+        # Most scores are nearly linear on each side: first try floats near where that line meets the threshold.
         near = _to_order(self._meet_line(outputs, thresholds, center, side))
         for step in AROUND:
             low, high = np.minimum(inside, outside), np.maximum(inside, outside)
@@ -166,28 +378,28 @@ class RegressionScore(ABC):
             inside, outside = narrow(inside, outside, middle)
 
     def _meet_line(self, outputs: RegressionOutputs, thresholds: Floats, center: Floats, side: float) -> Floats:
-        """Return where the line through the score at the center and at a value beside it meets the threshold."""
+        """Return where the line through the scores of the center and of a value beside it meets the threshold."""
         beside = center + np.copysign(np.maximum(np.abs(center), 1.0), side)
-        lowest = self.score_values(outputs, center)
+        lowest = self._score(outputs, center)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            slope = (self.score_values(outputs, beside) - lowest) / (beside - center)
+            slope = (self._score(outputs, beside) - lowest) / (beside - center)
             met = center + (thresholds - lowest) / slope
         return np.where(np.isfinite(met), met, center)
 
 
 AROUND = (-(2**10), 2**10, -4, 4)
-"""Where to look for the end of an interval first: this many floats away from the guess."""
+"""Floats to try first for the end of an interval, by their distance from the guess, counted in floats."""
 
 Score: TypeAlias = ClassificationScore | RegressionScore
 
 
 def _to_order(values: Floats) -> Ints:
-    """Return the numbers of the floats in ascending order, so that neighbors differ by one."""
+    """Return the position of each float among all floats in ascending order: adjacent floats differ by one."""
     bits = np.ascontiguousarray(values + 0.0).view(np.int64)
     return np.where(bits >= 0, bits, np.int64(-(2**63)) - bits)
 
 
 def _from_order(order: Ints) -> Floats:
-    """Return the float of an order number."""
+    """Return the float at a position among all floats in ascending order."""
     bits = np.where(order >= 0, order, np.int64(-(2**63)) - order)
     return np.ascontiguousarray(bits).view(np.float64)

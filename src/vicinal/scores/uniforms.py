@@ -1,4 +1,4 @@
-"""U: a uniform number for each row that is a function of the row, not of the batch, the order or the process."""
+"""Uniform numbers U for randomized scores: a function of the row, not of the batch, the order or the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vicinal.outputs import ClassificationOutputs
 
 
 def row_uniforms(outputs: ClassificationOutputs, seed: int | None) -> Floats:
-    """Return U for each row, (n,): as passed, or hashed from the row id, or from the outputs as given.
+    """Return U for each row, (n,): as passed, else hashed from the row id, else from the logits or probabilities.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from vicinal.kernels.distances import CANCELLATION, FLOOR, LANES
 from vicinal.neighbors.products import pad_queries, products
-from vicinal.neighbors.reference import DIRECT_WIDTH, LONGEST, arithmetic_for, too_long
+from vicinal.neighbors.reference import DIRECT_WIDTH, LONGEST, arithmetic_for, make_length_error
 
 SLACK = {torch.float32: 0.0, torch.float64: 2.0**-36}
 """Relative difference up to which squared distances from products are tied; in float32 equal numbers only are."""
@@ -203,7 +203,7 @@ def _check_length(own: Tensor, rows: DeviceRows) -> None:
     dtype = rows.padded.dtype
     most = LONGEST[dtype.itemsize]
     if len(own) and not bool(own.amax() <= most):
-        raise too_long(dtype, float(own.amax()), most)
+        raise make_length_error(dtype, float(own.amax()), most)
 
 
 def _without_noise(squared: Tensor, both: Tensor, share: float) -> Tensor:

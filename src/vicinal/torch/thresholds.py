@@ -159,7 +159,7 @@ def make_thresholds(
     calibration: Calibration, coverage: Coverage, mapping: TensorMap, precision: Precision
 ) -> Thresholds:
     """Return a calibration on tensors; refuse one that finds neighbors by an approximate search."""
-    search = calibration.searched_by()
+    search = calibration.get_search()
     if not isinstance(search, ExactNeighborSearch):
         msg = (
             f"a module finds neighbors exactly, and this predictor was calibrated with {search!r}: sets would "

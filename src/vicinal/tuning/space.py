@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import non_negative, positive, proper_share
 from vicinal.errors import Incompatible, InvalidArgument
-from vicinal.neighbors.fit import nearby
+from vicinal.neighbors.fit import make_localizer
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.neighbors.localizers import Exponential, Localizer, Uniform, neighbor_count
 from vicinal.outputs import ClassificationOutputs
@@ -112,7 +112,7 @@ class Space:
             return [localizer for localizer in dict.fromkeys(self.localizer) if localizer.needs_distances()]
         found: list[Localizer] = []
         for share in self.shares:
-            found.extend(nearby(lists, share, multiple) for multiple in (math.inf, *self.multiples))
+            found.extend(make_localizer(lists, share, multiple) for multiple in (math.inf, *self.multiples))
             found.extend(
                 Exponential(share, bandwidth)
                 for bandwidth in self.bandwidths

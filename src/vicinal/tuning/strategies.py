@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vicinal._util.arrays import seed_number, whole_number
 from vicinal._util.extras import needs
-from vicinal.neighbors.fit import nearby
+from vicinal.neighbors.fit import make_localizer
 from vicinal.neighbors.localizers import Exponential, Localizer
 from vicinal.scores import APS, LAC, RAPS, NeverEmpty, Score
 from vicinal.tuning.bench import Bench, Neighborhoods, Source
@@ -138,7 +138,7 @@ class Bayesian(Strategy):
         if weights == "bandwidth":
             return source, near, Exponential(share, _between(trial, "bandwidth", self.space.bandwidths))
         multiple = math.inf if weights == "equal" else _between(trial, "multiple", self.space.multiples)
-        return source, near, nearby(near.lists, share, multiple)
+        return source, near, make_localizer(near.lists, share, multiple)
 
     def _source(self, trial: optuna.Trial, bench: Bench) -> Source:
         sources = bench.scores.sources

@@ -204,7 +204,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(folder, tmp_path):
     found = subprocess.run(arguments, capture_output=True, text=True, check=False, preexec_fn=limited(100_000))
     assert found.returncode == 4
     assert found.stderr.count("\n") == 1
-    assert "what was there before is as it was" in found.stderr
+    assert "an existing file is unchanged" in found.stderr
     assert out.read_bytes() == (folder / "one.vicinal").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.vicinal", "rows.npz"]
 
@@ -229,7 +229,7 @@ def test_a_full_disk_is_one_sentence_and_the_old_file_whole(folder, small_disk):
     old = (folder / "one.vicinal").read_bytes()
     out.write_bytes(old)
     (small_disk / "filler").write_bytes(b"0" * (2**21 - len(old) - 40_000))
-    with pytest.raises(vc.CannotWrite, match="no space left on device; what was there before is as it was"):
+    with pytest.raises(vc.CannotWrite, match="no space left on device; an existing file is unchanged"):
         vc.load(folder / "two.vicinal").save(out)
     assert out.read_bytes() == old
     for suffix in (".parquet", ".npz", ".jsonl"):

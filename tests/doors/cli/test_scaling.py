@@ -73,7 +73,7 @@ def test_a_predictor_rolls_on_in_place(folder, tmp_path):  # noqa: F811
 
 def test_rolling_what_does_not_fit_is_one_line(folder, tmp_path):  # noqa: F811
     model, given, out = folder / "model.vicinal", folder / "test.npz", tmp_path / "new.vicinal"
-    assert "must leave a row of the 300" in refused("roll", model, given, "--drop", "500", "--out", out)
+    assert "there are 300 rows" in refused("roll", model, given, "--drop", "500", "--out", out)
     assert "--out" in refused("roll", model, given)
     assert "it is an input itself" in refused("roll", model, given, "--out", given, code=4)
     np.savez(tmp_path / "bare.npz", logits=rows(5, 0)["logits"])

@@ -157,7 +157,7 @@ def test_calibration_on_a_cluster_is_that_of_one_machine(small, tmp_path, monkey
             again = vc.load(levels.save(tmp_path / "levels.vicinal").path)
             for coverage in (0.9, 0.75):
                 check_same(again, local, test, coverage)
-            with pytest.raises(vc.Incompatible, match="p-values need every ranked row"):
+            with pytest.raises(vc.Incompatible, match="p-values would need all ranked rows"):
                 again.p_values(test)
             with pytest.raises(vc.Incompatible, match=r"0\.8 is another. Calibrate with coverages"):
                 again.at(0.8).predict(test)

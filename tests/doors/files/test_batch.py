@@ -146,7 +146,7 @@ def test_nothing_of_others_is_touched(table, few_rows, tmp_path):
     folder = tmp_path / "a.jsonl.parts"
     folder.mkdir()
     (folder / "notes.txt").write_text("precious")
-    with pytest.raises(vc.CannotWrite, match="is in the way"):
+    with pytest.raises(vc.CannotWrite, match="may hold only its own pieces"):
         predict_file(PREDICTOR, table, tmp_path / "a.jsonl")
     assert (folder / "notes.txt").read_text() == "precious"
     raw = (tmp_path / "rows.npz").read_bytes()

@@ -122,7 +122,7 @@ CALIBRATIONS = {
     "k beyond the rows": (
         lambda: calibrate(localizer=vc.Uniform(40)),
         TooFewRows,
-        "n_neighbors=40 asks for more neighbors than the 39 other rows",
+        "40 neighbors are more than the 39 other rows",
     ),
     "k beyond the reference": (
         lambda: calibrate(localizer=vc.Uniform(21), method=vc.SplitReference(0.5)),
@@ -269,5 +269,5 @@ def test_evaluation_is_checked_too():
         vc.evaluate(sets, [0, 1])
     with pytest.raises(ShapeMismatch, match="representations"):
         vc.evaluate(sets, np.zeros(50, int), representations=np.ones((3, 2)))
-    with pytest.raises(TooFewRows, match="parts ask for 12"):
+    with pytest.raises(TooFewRows, match="parts have 12 rows"):
         vc.split_rows(9, [6, 6])

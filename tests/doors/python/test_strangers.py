@@ -339,7 +339,7 @@ def test_empty_balls_are_counted_and_said():
     for method in (vc.Exact(), vc.LeaveOneOut(), vc.SplitReference(0.5)):
         lonely = vc.calibrate(outputs, labels, 0.8, localizer=vc.Ball(1e-9), method=method)
         assert lonely.calibration.empty_neighborhoods == lonely.calibration.n_ranked
-        assert "everyone stands in" in str(lonely.explain(other))
+        assert "all rows are used" in str(lonely.explain(other))
         crowded = vc.calibrate(outputs, labels, 0.8, localizer=vc.Ball(100.0), method=method)
         assert crowded.calibration.empty_neighborhoods == 0
     everyone = vc.calibrate(outputs, labels, 0.8, localizer=vc.Uniform(None))

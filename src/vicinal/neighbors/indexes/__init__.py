@@ -1,4 +1,4 @@
-"""Kinds of indexes that faiss searches, one file each."""
+"""Kinds of faiss indexes, one file each."""
 
 from vicinal.neighbors.indexes.flat import Flat
 from vicinal.neighbors.indexes.hnsw import HNSW

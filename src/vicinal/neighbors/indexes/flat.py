@@ -1,4 +1,4 @@
-"""No index at all: what the others are measured against."""
+"""No index: faiss compares every query with all rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vicinal._util.work import over_chunks
 from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, faiss, one_thread, rows_at
 
 FEW = 16
-"""Queries that faiss compares one by one; from 20 on it multiplies, and the last bits depend on the company."""
+"""Queries given to faiss at a time. From 20 on it multiplies, and the last bits then depend on the other queries."""
 
 
 @register
 @dataclass(frozen=True)
 class Flat(Index):
-    """No index: faiss compares a query with every row. What the others are measured against.
+    """Compare every query with all rows: the baseline for other indexes of `FaissSearch`.
 
     Examples
     --------
@@ -31,23 +31,23 @@ class Flat(Index):
 
     @property
     def effort(self) -> int:
-        """There is nothing to choose."""
+        """Always 1: there is nothing to choose."""
         return 1
 
     def resolve(self, layout: Layout, effort: int) -> Flat:
-        """Return itself: nothing was chosen."""
+        """Return the same configuration: nothing was chosen."""
         del layout, effort
         return self
 
-    def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
-        """Return the rows as they are."""
+    def lay_out(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
+        """Copy the rows into faiss."""
         del seed
         layout = FlatLayout(rows, np.empty(0, np.int64))
         layout.add(first, progress)
         return layout
 
     def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
-        """Return the rows as they are, in their kept order."""
+        """Copy the rows into faiss in the saved order."""
         return FlatLayout(rows, kept.order("index.order", len(rows)))
 
 
@@ -62,12 +62,12 @@ class FlatLayout(Layout):
         self.add(order, None)
 
     def add(self, rows: Ints, progress: str | None) -> None:
-        """Lay out rows."""
+        """Add rows, given by number."""
         self.order = np.concatenate([self.order, rows])
         add_rows(self.index, self.rows, rows, progress)
 
     def candidates(self, queries: NDArray[np.float32], count: int, effort: int) -> Ints:
-        """Return the nearest by distances in float32, (q, count)."""
+        """Return the nearest rows by distances in float32, (q, count)."""
         del effort
         found = np.empty((len(queries), count), np.int64)
         over_chunks(
@@ -78,12 +78,12 @@ class FlatLayout(Layout):
         return rows_at(found, self.order)
 
     def to_arrays(self) -> Arrays:
-        """Return the order: rows tied in the last place are taken by it."""
+        """Return the order of the rows, which decides among rows tied for the last place."""
         return {"index.order": self.order}
 
 
 def _few_at_a_time(index: Any, queries: NDArray[np.float32], count: int, out: Ints) -> None:
-    """Write the nearest of each query, compared one by one."""
+    """Write the nearest rows of each query, in batches small enough that faiss does not multiply."""
     with one_thread():
         for start in range(0, len(queries), FEW):
             out[start : start + FEW] = index.search(queries[start : start + FEW], count)[1]

@@ -1,4 +1,4 @@
-"""A graph of rows, each linked to some near it and, on higher levels, to some far away."""
+"""A graph in which each row is linked to near rows and, on higher levels, to far ones."""
 
 from __future__ import annotations
 
@@ -18,10 +18,26 @@ from vicinal.neighbors.indexes.index import Arrays, Index, Layout, add_rows, fai
 @register
 @dataclass(frozen=True)
 class HNSW(Index):
-    """A graph in which a query walks to its neighbors: fast to ask, slow to build, with `links` edges a row.
+    """Index of `FaissSearch`: a graph in which a query walks to its neighbors; fast to search, slow to build.
 
-    `building` says how widely the build looks for a row's neighbors, `breadth` how widely a query does (faiss: M,
-    efConstruction, efSearch).
+    Parameters
+    ----------
+    links : int, default 32
+        Edges of each row (M in faiss).
+    building : int, default 100
+        Breadth of the search for edges when the graph is built (efConstruction in faiss).
+    breadth : int, optional
+        Breadth of the search for a query (efSearch in faiss). By default, the smallest with the requested recall.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number lies outside its range.
+
+    References
+    ----------
+    .. [1] Y. Malkov, D. Yashunin, "Efficient and robust approximate nearest neighbor search using hierarchical
+       navigable small world graphs", https://arxiv.org/abs/1603.09320.
 
     Examples
     --------
@@ -40,29 +56,29 @@ class HNSW(Index):
 
     @property
     def effort(self) -> int | None:
-        """The breadth of a query's walk."""
+        """Breadth of the search for a query, or None."""
         return self.breadth
 
     def resolve(self, layout: Layout, effort: int) -> HNSW:
-        """Return the graph with the breadth that was chosen."""
+        """Return the configuration with the chosen breadth."""
         del layout
         return replace(self, breadth=effort)
 
-    def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
-        """Return the graph; which edges it has depends on the order of the rows."""
+    def lay_out(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
+        """Build the graph; its edges depend on the order of the rows."""
         del seed
         layout = HNSWLayout(rows, self)
         layout.add(first, progress)
         return layout
 
     def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
-        """Return the graph from its edges, none of which may lead out of it."""
+        """Restore the graph from its edges, and check that none leads out of it."""
         n, layout = len(rows), HNSWLayout(rows, self)
         order, entry = kept.order("index.order", n), int(kept.counts("index.entry", 1, most=n - 1)[0])
-        highest = layout.index.hnsw.cum_nneighbor_per_level.size() - 1  # faiss knows where edges lie up to here
+        highest = layout.index.hnsw.cum_nneighbor_per_level.size() - 1  # the highest that faiss can locate
         levels = kept.links("index.levels", n, most=highest)
         if n == 0 or levels.min() < 1 or levels[entry] != levels.max():
-            msg = "the levels of a graph must be at least 1, and its entry on the highest."
+            msg = "the levels of a graph must be at least 1, and its entry must be on the highest level."
             raise CorruptArtifact(msg)
         ends = np.cumsum(self.links * (levels.astype(np.int64) + 1))
         neighbors = kept.links("index.neighbors", int(ends[-1]), most=n - 1)
@@ -87,14 +103,14 @@ class HNSWLayout(Layout):
         self.index.hnsw.efConstruction = how.building
 
     def add(self, rows: Ints, progress: str | None) -> None:
-        """Lay out rows, one after another: on threads, no two builds would be the same."""
+        """Add rows one after another; on several threads, the graph would depend on timing."""
         self.order = np.concatenate([self.order, rows])
         add_rows(self.index, self.rows, rows, progress)
 
     def restore(
         self, order: Ints, entry: int, levels: NDArray[np.int32], offsets: Ints, neighbors: NDArray[np.int32]
     ) -> None:
-        """Take the rows and checked edges of a graph."""
+        """Fill the graph with rows and checked edges."""
         library, graph = faiss(), self.index.hnsw
         self.order = order
         add_rows(library.downcast_index(self.index.storage), self.rows, order, None)
@@ -104,7 +120,7 @@ class HNSWLayout(Layout):
         graph.entry_point, graph.max_level, self.index.ntotal = entry, int(levels.max()) - 1, len(order)
 
     def candidates(self, queries: NDArray[np.float32], count: int, effort: int) -> Ints:
-        """Return the nearest that a walk meets, (q, count)."""
+        """Return the nearest rows that the walk visits, (q, count)."""
         found = np.empty((len(queries), count), np.int64)
         how = faiss().SearchParametersHNSW(efSearch=effort)
 
@@ -116,7 +132,7 @@ class HNSWLayout(Layout):
         return rows_at(found, self.order)
 
     def to_arrays(self) -> Arrays:
-        """Return the edges."""
+        """Return the edges of the graph."""
         library, graph = faiss(), self.index.hnsw
         levels, neighbors = (library.vector_to_array(getattr(graph, name)) for name in ("levels", "neighbors"))
         entry = np.array([graph.entry_point], np.int64)

@@ -1,4 +1,4 @@
-"""Rows in cells around centers: a query looks into the nearest cells only."""
+"""Rows in cells around centers: a query is compared with the rows of the nearest cells only."""
 
 from __future__ import annotations
 
@@ -19,16 +19,28 @@ from vicinal.neighbors.indexes.index import Arrays, Index, Layout, faiss, one_th
 from vicinal.neighbors.reference import Reference
 
 PAIRS = False
-"""Whether faiss is to return cells and places in them instead of rows."""
+"""Whether faiss returns cells and positions in them instead of rows."""
 
 
 @register
 @dataclass(frozen=True)
 class IVF(Index):
-    """Rows in `cells` around centers, of which a query looks into the `probed` nearest: fast to build and to ask.
+    """Index of `FaissSearch`: rows in cells around centers, of which a query searches the nearest.
 
-    Without `cells`: four times the square root of the number of rows, but cells of 32 rows at least (faiss: nlist,
-    nprobe).
+    It is fast to build and to search. The centers are found by k-means.
+
+    Parameters
+    ----------
+    cells : int, optional
+        Number of cells (nlist in faiss). By default, four times the square root of the number of rows, but at least
+        32 rows for each cell.
+    probed : int, optional
+        Number of cells that a query searches (nprobe in faiss). By default, the smallest with the requested recall.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number lies outside its range.
 
     Examples
     --------
@@ -45,15 +57,15 @@ class IVF(Index):
 
     @property
     def effort(self) -> int | None:
-        """The number of cells looked into."""
+        """Number of cells that a query searches, or None."""
         return self.probed
 
     def resolve(self, layout: Layout, effort: int) -> IVF:
-        """Return the cells and how many of them are looked into, as they were chosen."""
+        """Return the configuration with the chosen numbers of cells."""
         return IVF(layout.most_effort, effort)
 
-    def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
-        """Return the rows in cells around centers that k-means finds."""
+    def lay_out(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
+        """Find the centers by k-means and put the rows into cells."""
         n = len(first)
         cells = min(n, max(1, min(round(4 * n**0.5), n // 32)) if self.cells is None else self.cells)
         layout = IVFLayout(rows, _centers(rows, first, cells, seed))
@@ -61,7 +73,7 @@ class IVF(Index):
         return layout
 
     def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
-        """Return the rows in the cells they were in."""
+        """Put the rows into their saved cells."""
         centers = kept.table("index.centers")
         if centers.dtype != np.float32 or centers.shape[1] != rows.shape[1] or len(centers) == 0:
             msg = f"centers must be float32 with {rows.shape[1]} columns; got {centers.dtype} {centers.shape}."
@@ -73,7 +85,7 @@ class IVF(Index):
 
 
 class IVFLayout(Layout):
-    """Rows in cells; which are near a query is found by our own exact search among the centers."""
+    """Rows in cells; the cells near a query are found by our own exact search among the centers."""
 
     def __init__(self, rows: NDArray[np.float32], centers: NDArray[np.float32]) -> None:
         library, width = faiss(), rows.shape[1]
@@ -81,7 +93,7 @@ class IVFLayout(Layout):
         self.among = Reference.of(centers, np.arange(len(centers)))
         self.most_effort = len(centers)
         self.cell_of, self.order = np.full(len(rows), -1, np.int64), np.empty(0, np.int64)
-        self.quantizer = library.IndexFlatL2(width)  # held: the index does not own it
+        self.quantizer = library.IndexFlatL2(width)  # kept alive here: the index does not own it
         self.index = library.IndexIVFFlat(self.quantizer, width, len(centers))
         self.index.is_trained = True
 
@@ -95,7 +107,7 @@ class IVFLayout(Layout):
         return found
 
     def add(self, rows: Ints, progress: str | None) -> None:
-        """Lay out rows, each in the cell of its nearest center."""
+        """Add rows, each to the cell of its nearest center."""
         cells = np.empty(len(rows), np.int64)
         for piece in pieces(len(rows), 4 * self.rows.shape[1], progress):
             cells[piece] = self.nearest_cells(self.rows[rows[piece]], 1)[:, 0]
@@ -105,7 +117,7 @@ class IVFLayout(Layout):
         """Put rows into cells."""
         library, order = faiss(), np.argsort(cells, kind="stable")
         self.cell_of[rows] = cells
-        self.order = np.concatenate([self.order, rows])  # of rows tied for the last place, the first in a cell is taken
+        self.order = np.concatenate([self.order, rows])  # decides among rows tied for the last place
         ends = np.searchsorted(cells[order], np.arange(len(self.centers)), side="right")
         for cell, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if stop > start:
@@ -116,7 +128,7 @@ class IVFLayout(Layout):
         self.index.ntotal += len(rows)
 
     def candidates(self, queries: NDArray[np.float32], count: int, effort: int) -> Ints:
-        """Return the nearest of the rows in the nearest cells, (q, count)."""
+        """Return the nearest rows in the nearest cells, (q, count)."""
         probed = min(effort, len(self.centers))
         cells = self.nearest_cells(queries, probed)
         found, how = np.empty((len(queries), count), np.int64), faiss().SearchParametersIVF(nprobe=probed)
@@ -133,17 +145,17 @@ class IVFLayout(Layout):
         return found
 
     def to_arrays(self) -> Arrays:
-        """Return centers and cells, and the order of the rows in them."""
+        """Return the centers, the cell of each row, and the order of the rows."""
         return {"index.centers": self.centers, "index.cell_of": self.cell_of, "index.order": self.order}
 
 
 def _nearest(panel: Panel, count: int, out: Ints) -> Callable[[int, int], object]:
-    """Return the work of finding the nearest rows of a panel's queries."""
+    """Return a function that finds the nearest rows for a range of a panel's queries."""
     return lambda start, stop: nearest_columns(panel, count, start, stop, out)
 
 
 def _centers(rows: NDArray[np.float32], first: Ints, cells: int, seed: int) -> NDArray[np.float32]:
-    """Return the centers of cells, found by k-means on some of the rows, (cells, d)."""
+    """Return the centers of cells, (cells, d), found by k-means on a sample of the rows."""
     library = faiss()
     chosen = first[:: max(1, len(first) // (64 * cells))]
     how = library.ClusteringParameters()

@@ -1,4 +1,4 @@
-"""Rows by the signs of random projections: those that agree in most signs are likely to be near."""
+"""Rows by the signs of random projections: rows that agree in most signs are likely to be near."""
 
 from __future__ import annotations
 
@@ -20,9 +20,20 @@ from vicinal.neighbors.products import row_products
 @register
 @dataclass(frozen=True)
 class LSH(Index):
-    """Locality-sensitive hashing, the paper's variant: rows by the signs of `bits` random projections.
+    """Index of `FaissSearch`: locality-sensitive hashing by the signs of random projections, as in the paper.
 
-    The `candidates` whose signs differ least from the query's are looked at.
+    Parameters
+    ----------
+    bits : int, default 256
+        Number of projections, a multiple of 8.
+    candidates : int, optional
+        Number of rows compared with a query: those whose signs differ least. By default, the smallest number with the
+        requested recall.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number lies outside its range.
 
     Examples
     --------
@@ -41,20 +52,20 @@ class LSH(Index):
 
     @property
     def effort(self) -> int | None:
-        """The number of candidates."""
+        """Number of rows compared with a query, or None."""
         return self.candidates
 
     def resolve(self, layout: Layout, effort: int) -> LSH:
-        """Return the hashing with the number of candidates that was chosen."""
+        """Return the configuration with the chosen number of candidates."""
         del layout
         return replace(self, candidates=effort)
 
-    def laid(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
-        """Return the rows by their signs around the mean."""
+    def lay_out(self, rows: NDArray[np.float32], first: Ints, seed: int, progress: str | None) -> Layout:
+        """Draw the projections and compute the signs of the rows around their mean."""
         from scipy.special import ndtri
 
         keys = np.empty(self.bits * rows.shape[1], np.uint64)
-        hash_keys(np.uint64(seed), keys)  # not numpy's generator, which may change between versions
+        hash_keys(np.uint64(seed), keys)  # numpy's generator may change between versions
         planes = ndtri(((keys >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53).reshape(self.bits, -1)
         mean = np.zeros(rows.shape[1])
         for start in range(0, len(first), PIECE):
@@ -65,7 +76,7 @@ class LSH(Index):
         return layout
 
     def restore(self, rows: NDArray[np.float32], kept: StoredArrays) -> Layout:
-        """Return the rows by their signs again."""
+        """Compute the signs of the rows from the saved projections."""
         planes, mean = kept.table("index.planes"), kept.floats("index.mean", rows.shape[1])
         if planes.dtype != np.float64 or planes.shape != (self.bits, rows.shape[1]):
             msg = f"planes must be float64, one for each of {self.bits} bits; got {planes.dtype} {planes.shape}."
@@ -87,11 +98,11 @@ class LSHLayout(Layout):
         self.index = faiss().IndexBinaryFlat(len(planes))
 
     def signs(self, rows: Reals) -> NDArray[np.uint8]:
-        """Return the signs of projections, packed, (n, bits / 8)."""
+        """Return the signs of projections, packed into bytes, (n, bits / 8)."""
         return np.packbits(row_products(rows.astype(np.float64) - self.mean, self.planes) > 0, axis=1)
 
     def add(self, rows: Ints, progress: str | None) -> None:
-        """Lay out rows."""
+        """Add rows, given by number."""
         self.order = np.concatenate([self.order, rows])
         for piece in pieces(len(rows), 24 * self.rows.shape[1] + 16 * len(self.planes), progress):
             with one_thread():
@@ -115,5 +126,5 @@ class LSHLayout(Layout):
         return rows_at(found, self.order)
 
     def to_arrays(self) -> Arrays:
-        """Return the planes, and the order of the rows."""
+        """Return the projections, the mean, and the order of the rows."""
         return {"index.order": self.order, "index.planes": self.planes, "index.mean": self.mean}
