@@ -13,7 +13,7 @@ import numpy as np
 
 from vicinal._util.arrays import Bools, Floats, Ints
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.ages import Ages
 from vicinal.calibration.everyone import everyones_ranks
 from vicinal.calibration.guarantees import Guarantee, Promise, count_tied_rows

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.files import replacing
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal._util.text import one_line, printable, strict_json
 from vicinal._version import __version__
 from vicinal.calibration import Guarantee

@@ -64,7 +64,7 @@ def open_predictor(
     if document.kind == "tuning":
         msg = f"{path} holds a report of tuning, not a predictor: calibrate with it first."
         raise UnsupportedArtifact(msg)
-    return info, _rightly(path, lambda: make_predictor(document, progress=progress))
+    return info, _check_restored(path, lambda: make_predictor(document, progress=progress))
 
 
 def save_tuning(report: TuningReport, path: str | Path, *, data: str = "", model: str | None = None) -> ArtifactInfo:
@@ -101,11 +101,11 @@ def inspect(path: str | Path) -> ArtifactInfo:
     """Return what a saved file says of itself: parts, promise, size, fingerprints; `str` prints it."""
     info, document = load_document(path)
     if document.kind != "tuning":
-        _rightly(path, lambda: make_predictor(document, anew=False))
+        _check_restored(path, lambda: make_predictor(document, anew=False))
     return info
 
 
-def _rightly(
+def _check_restored(
     path: str | Path, made: Callable[[], SetPredictor | IntervalPredictor]
 ) -> SetPredictor | IntervalPredictor:
     """Return what a file makes; whatever does not fit in it is damage."""

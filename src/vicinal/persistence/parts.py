@@ -75,18 +75,18 @@ class Writer:
             return known
         name = what if what not in self.columns else f"{what}.{len(self.columns)}"
         dtype = array.dtype
-        if self.precision is not None and what.endswith("rows") and lossless(array, self.precision):
+        if self.precision is not None and what.endswith("rows") and is_lossless(array, self.precision):
             dtype = self.precision
         self.columns[name] = StoredColumn(np.ascontiguousarray(array), dtype)
         return name
 
 
-def lossless(rows: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+def is_lossless(rows: NDArray[Any], dtype: np.dtype[Any]) -> bool:
     """Return whether rows of real numbers lose nothing in a smaller type.
 
     Examples
     --------
-    >>> lossless(np.array([[0.5]]), np.dtype(np.float16)), lossless(np.array([[0.1]]), np.dtype(np.float16))
+    >>> is_lossless(np.array([[0.5]]), np.dtype(np.float16)), is_lossless(np.array([[0.1]]), np.dtype(np.float16))
     (True, False)
     """
     if rows.dtype.kind != "f" or rows.dtype.itemsize < dtype.itemsize:

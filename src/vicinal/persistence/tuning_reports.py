@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.errors import CorruptArtifact
 from vicinal.neighbors.localizers import Localizer
 from vicinal.persistence.parts import Writer, fits

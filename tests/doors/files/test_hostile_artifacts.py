@@ -20,7 +20,7 @@ import pytest
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.persistence.container import BEGIN, DIGITS, MOST_HEADER, PLACE
 
 REFUSED = (vc.UnsupportedArtifact, vc.CorruptArtifact)
