@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints
 from vicinal._util.hashing import fingerprint, row_marks
+from vicinal._util.register import list_registered
 from vicinal._util.splitting import split_rows
 from vicinal._util.work import within
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
@@ -335,13 +336,23 @@ def check_parts_apart(outputs: ModelOutputs, parts: ChosenParts) -> None:
 
 
 KINDS: dict[str, tuple[type, str]] = {
-    "method": (Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()"),
-    "localizer": (Localizer, "Exponential(...), Uniform(...), Ball(...), or None"),
-    "probability_model": (ProbabilityModel, "a fitted model such as TemperatureScaling.fit(...)"),
-    "representation_map": (RepresentationMap, "a fitted map, or None"),
-    "search": (NeighborSearch, "a search such as ExactSearch() or FaissSearch(...), or None"),
+    "method": (Method, ""),
+    "localizer": (Localizer, ""),
+    "probability_model": (
+        ProbabilityModel,
+        "a fitted probability model such as TemperatureScaling.fit(outputs, labels)",
+    ),
+    "representation_map": (RepresentationMap, "a fitted representation map such as Standardize().fit(outputs)"),
+    "search": (NeighborSearch, ""),
 }
-"""What each argument must be, and how to say so."""
+"""For each argument: its class, and what an error message expects; empty: one of the registered parts."""
+
+
+def _describe_expected(name: str) -> str:
+    """Return what an argument must be, for an error message."""
+    kind, words = KINDS[name]
+    known = [f"{part.__name__}(...)" for part in list_registered(kind) if part.__module__.startswith("vicinal.")]
+    return f"{words or ' or '.join([', '.join(known[:-1]), known[-1]])}, or None"
 
 
 def check_parts(parts: ChosenParts, how: Procedure) -> None:
@@ -350,9 +361,8 @@ def check_parts(parts: ChosenParts, how: Procedure) -> None:
         msg = f"representation_map must be fitted first, on rows set aside: {parts.representation_map!r}.fit(rows)."
         raise Incompatible(msg)
     for name, part in {**vars(parts), **vars(how)}.items():
-        kind, expected = KINDS.get(name, (object, ""))
-        if part is not None and not isinstance(part, kind):
-            msg = f"{name} must be {expected}; got {part!r}."
+        if part is not None and name in KINDS and not isinstance(part, KINDS[name][0]):
+            msg = f"{name} must be {_describe_expected(name)}; got {part!r}."
             raise Incompatible(msg)
     if parts.probability_model is not None and isinstance(parts.score, RegressionScore):
         msg = "probability_model=... is for classifiers; a regression has none."

@@ -39,7 +39,7 @@ from vicinal.outputs import (
     as_regression,
 )
 from vicinal.persistence.artifact import ArtifactInfo, Document, save
-from vicinal.persistence.parts import lossless
+from vicinal.persistence.parts import is_lossless
 from vicinal.probability_models import ProbabilityModel, probability_chunks
 from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
 from vicinal.regions import PredictionIntervals, PredictionSets, TargetRange
@@ -178,12 +178,16 @@ class Predictor(ABC):
         It is calibrated anew on the rounded rows, so its guarantee holds; rows that lose nothing stay as they are.
         """
         last, rows = Rounded(bits), self.calibration.reference_rows()
-        if rows is None or not self.calibration.width or lossless(rows.representations[:], np.dtype(f"f{bits // 8}")):
+        if (
+            rows is None
+            or not self.calibration.width
+            or is_lossless(rows.representations[:], np.dtype(f"f{bits // 8}"))
+        ):
             return self
         if not self.method.ranks_reference:
             msg = (
-                f"{type(self.method).__name__} ranks rows that it does not keep, so it cannot be rounded afterwards; "
-                f"calibrate with representation=Rounded({bits})."
+                f"{type(self.method).__name__} does not keep the rows that it ranks, so it cannot be rounded after "
+                f"calibration. Calibrate with representation_map=Rounded({bits})."
             )
             raise Incompatible(msg)
         first = () if self.representation_map is None else (self.representation_map,)
