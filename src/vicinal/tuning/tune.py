@@ -56,7 +56,7 @@ def tune(
         Outputs of the model for n tuning rows.
     targets : array-like of shape (n,)
         Labels (numbers or names), or values for a regression.
-    coverage : float, Fraction or str
+    coverage : float, Fraction or Decimal
         Target coverage, between 0 and 1.
     objective : Objective, optional
         What is optimized. Default: `MeanSize()`.
