@@ -291,7 +291,7 @@ def test_ids_of_neighbors_come_back(tmp_path):
 def test_another_kind_than_expected_is_refused(tmp_path):
     vc.calibrate(ROWS, TARGETS, 0.8, method=vc.Split()).save(tmp_path / "a.vicinal")
     assert isinstance(vc.load(tmp_path / "a.vicinal", vc.SetPredictor), vc.SetPredictor)
-    with pytest.raises(vc.Incompatible, match="holds a SetPredictor; a IntervalPredictor was asked for"):
+    with pytest.raises(vc.Incompatible, match="holds a SetPredictor, not kind=IntervalPredictor"):
         vc.load(tmp_path / "a.vicinal", vc.IntervalPredictor)
 
 
