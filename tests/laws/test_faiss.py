@@ -13,7 +13,7 @@ import pytest
 
 import vicinal as vc
 from tests.instances import INDEXES, POOR, classification_rows, regression_rows
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.neighbors import Reference
 from vicinal.neighbors import faiss_search as approximate
 from vicinal.neighbors.indexes.index import Layout

@@ -156,7 +156,7 @@ def test_rows_that_were_seen_before_are_refused(method, tmp_path):
     rolled = vc.roll(predictor, outputs[200:300], labels[200:300])
     rolled.save(tmp_path / "a.vicinal")
     for known in (rolled, vc.load(tmp_path / "a.vicinal")):
-        with pytest.raises(vc.Incompatible, match="Was this roll done before"):
+        with pytest.raises(vc.Incompatible, match="perhaps this roll was already done"):
             vc.roll(known, outputs[200:300], labels[200:300])
     vc.roll(rolled, outputs[300:], labels[300:])
 

@@ -98,7 +98,7 @@ def test_targets_outside_and_classes_are_refused():
     y[7] = -2
     with pytest.raises(InvalidValue, match=r"target_range, 0 to inf; row 7 has -2"):
         vc.calibrate(outputs, y, 0.9, localizer=vc.Uniform(5), target_range=(0, None))
-    with pytest.raises(Incompatible, match="classes have no range"):
+    with pytest.raises(Incompatible, match="target_range is for a regression"):
         vc.calibrate(vc.ModelOutputs.from_logits(np.zeros((60, 3))), [0] * 60, 0.9, target_range=(0, None))
 
 

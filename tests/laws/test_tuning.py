@@ -11,14 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vicinal as vc
-from tests.instances import CLASSIFICATION_SCORES, classification_rows, regression_rows
+from tests.instances import (
+    CLASSIFICATION_SCORES,
+    LOCALIZERS,
+    METHODS,
+    REGRESSION_SCORES,
+    classification_rows,
+    regression_rows,
+)
+from vicinal._util.register import list_registered, part_fields
+from vicinal.calibration import Method
 from vicinal.errors import Incompatible, InvalidArgument, TooFewRows
 from vicinal.neighbors.fit import descend_grid
 from vicinal.neighbors.lists import NeighborLists
+from vicinal.neighbors.localizers import Localizer
 from vicinal.representations import RepresentationMap
+from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.tuning.bench import Bench, LabelScores, ValueScores, neighborhoods
 from vicinal.tuning.choose import ChoiceSaving
 from vicinal.tuning.judge import Judge, Several
+from vicinal.tuning.report import localizer_words, part_words, score_words
 from vicinal.tuning.strategies import Strategy
 
 NEAR = [
@@ -245,7 +257,7 @@ def test_a_bound_on_the_worst_tenth_is_kept_or_the_closest_is_named():
     assert bound.winner.size >= free.winner.size - 1e-12 or free.winner.everyone
     never = vc.tune(outputs, labels, 0.9, strategy=vc.Grid(FEW), objective=vc.DecileGap(0.001))
     assert not never.met
-    assert "comes closest" in never.sentence
+    assert "The closest is" in never.sentence
     assert never.winner.worst_tenth == max(c.worst_tenth for c in never.candidates)
     classes = vc.tune(outputs, labels, 0.9, strategy=vc.Grid(FEW), objective=vc.ClassGap(0.5))
     assert classes.met
@@ -288,6 +300,27 @@ def test_a_class_without_rows_is_a_note_not_an_error():
     assert any("1 of 5 classes have no tuning row" in note for note in report.notes)
 
 
+SHORT_PARTS = [*CLASSIFICATION_SCORES, *REGRESSION_SCORES, *LOCALIZERS, *METHODS]
+
+
+@pytest.mark.parametrize("part", SHORT_PARTS, ids=repr)
+def test_the_words_for_a_part_hold_its_name_and_all_its_numbers(part):
+    words = part_words(part)
+    assert words.startswith(type(part).__name__)
+    for name, value in part_fields(part).items():
+        if isinstance(value, float) or (isinstance(value, int) and name != "seed"):
+            assert f"{value:.3g}" in words or str(value) in words
+
+
+def test_the_words_cover_every_registered_score_and_localizer():
+    known = {type(part) for part in SHORT_PARTS}
+    own = list_registered((Localizer, ClassificationScore, RegressionScore, Method))
+    assert {part for part in own if part.__module__.startswith("vicinal.")} <= known
+    found = [localizer_words(one) for one in (vc.Gaussian(50, 2.0), vc.Cauchy(50, 1.0), vc.Uniform(None))]
+    assert found == ["Gaussian(50, 2)", "Cauchy(50, 1)", "none"]
+    assert score_words(vc.NeverEmpty(vc.RAPS(0.01, 5, seed=3))) == "NeverEmpty(RAPS(0.01, 5, 3))"
+
+
 BAD = {
     "few rows": (lambda o, y: vc.tune(o[:20], y[:20], 0.9), TooFewRows, "needs at least 30 rows; got 20"),
     "few for the coverage": (lambda o, y: vc.tune(o, y, 0.999), TooFewRows, "at least 1251 rows; got 120"),
@@ -303,7 +336,7 @@ BAD = {
     "wrong task": (
         lambda o, y: vc.tune(o, y, 0.8, strategy=vc.Grid(vc.Space(score=[vc.CQR()]))),
         Incompatible,
-        "classification scores",
+        "must hold a (classification|regression) score",
     ),
     "objective": (lambda o, y: vc.tune(o, y, 0.8, objective="size"), Incompatible, "objective must be MeanSize"),
     "strategy": (lambda o, y: vc.tune(o, y, 0.8, strategy=FEW), Incompatible, "strategy must be Grid"),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.arrays import Bools, Floats, Ints, whole_number
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.errors import CorruptArtifact, Incompatible, TooFewRows
 
 

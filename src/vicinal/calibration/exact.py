@@ -22,7 +22,7 @@ import numpy as np
 from vicinal._util.arrays import Bools, Floats, Ints
 from vicinal._util.lazy_rows import Readable, ReadRows
 from vicinal._util.register import register
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.ages import find_kept_places
 from vicinal.calibration.all_neighbors import round_ranks, sum_over_all
 from vicinal.calibration.guarantees import FiniteSample, Guarantee, count_tied_rows

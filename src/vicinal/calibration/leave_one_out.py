@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vicinal._util.register import register
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.guarantees import Nothing
 from vicinal.calibration.levels import sort_pairs
 from vicinal.calibration.method import Method, Task, require_localizer

@@ -14,7 +14,7 @@ import numpy as np
 
 from vicinal._util.arrays import Floats, Ints
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.guarantees import Guarantee
 from vicinal.calibration.levels import Coverage
 from vicinal.calibration.method import Calibration, Landscape, Neighbors

@@ -10,7 +10,7 @@ import numpy as np
 
 from vicinal._util.arrays import Floats
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.method import Calibration, Neighbors
 from vicinal.calibration.rows import ReferenceRows, ScoredRows
 from vicinal.errors import TooFewRows

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from vicinal._util.arrays import Floats, Ints, Reals
 from vicinal._util.docstrings import InheritsDocs
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.guarantees import Guarantee
 from vicinal.calibration.levels import Coverage, order
 from vicinal.calibration.rows import ScoredRows, roll_rows

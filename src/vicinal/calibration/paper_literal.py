@@ -18,7 +18,7 @@ import numpy as np
 
 from vicinal._util.arrays import Floats, Ints
 from vicinal._util.register import register
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.guarantees import Guarantee, Promise, no_guarantee
 from vicinal.calibration.levels import Coverage, exact_coverage, sort_pairs
 from vicinal.calibration.method import Method, Task, require_localizer

@@ -13,7 +13,7 @@ import numpy as np
 
 from vicinal._util.arrays import Bools, Floats, Ints
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.ages import Ages
 from vicinal.calibration.all_neighbors import rank_among_all
 from vicinal.calibration.guarantees import Guarantee, Promise, count_tied_rows

@@ -12,7 +12,7 @@ from vicinal._util.arrays import Floats, Ints, Reals, as_labels, as_targets
 from vicinal._util.hashing import hash_table, hash_values, row_marks
 from vicinal._util.lazy_rows import Readable, take_rows
 from vicinal._util.repeats import check_repeats
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.ages import find_kept_places
 from vicinal.errors import CorruptArtifact, Incompatible, InvalidValue, Option, ShapeMismatch, TooFewRows
 from vicinal.neighbors import Reference

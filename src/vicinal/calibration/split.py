@@ -16,7 +16,7 @@ import numpy as np
 from vicinal._util.arrays import Floats, Ints
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.register import register
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.ages import Ages, find_kept_places, require_numbers, restore_ages
 from vicinal.calibration.guarantees import FiniteSample, Guarantee, count_tied_rows
 from vicinal.calibration.levels import Coverage

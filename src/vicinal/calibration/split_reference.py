@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Bools, Floats, Ints, proper_share, seed_number
 from vicinal._util.register import register
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.ages import Ages, find_kept_places, require_numbers, restore_ages, sort_ages
 from vicinal.calibration.guarantees import FiniteSample
 from vicinal.calibration.method import Calibration, Method, Task, require_localizer

@@ -239,7 +239,7 @@ def worst_slab_coverage(
     least = int(np.ceil(share * cut))
     vectors = rng.standard_normal((rows.shape[1], directions))
     vectors /= np.linalg.norm(vectors, axis=0)
-    low, high, best = _sought_slab(_project(rows, sought, vectors), covered[sought], vectors, least)
+    low, high, best = _find_worst_slab(_project(rows, sought, vectors), covered[sought], vectors, least)
     projected = _project(rows, measured, best)
     inside = (projected >= low) & (projected <= high)
     return float(np.mean(covered[measured][inside])) if inside.any() else float("nan")
@@ -251,7 +251,7 @@ def _project(rows: Reals, chosen: Ints, vectors: Floats) -> Floats:
     return np.concatenate([rows[piece].astype(np.float64) @ vectors for piece in pieces])
 
 
-def _sought_slab(projected: Floats, covered: Bools, vectors: Floats, least: int) -> tuple[float, float, Floats]:
+def _find_worst_slab(projected: Floats, covered: Bools, vectors: Floats, least: int) -> tuple[float, float, Floats]:
     """Return bounds and direction of the slab with the lowest coverage; `projected` is (n, directions)."""
     best = (np.inf, 0.0, 0.0, 0)
     for direction in range(vectors.shape[1]):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vicinal._util.arrays import Floats, Ints, Reals, check_finite, is_number, seed_number
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.register import register
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal._util.work import over_chunks, rows_within
 from vicinal.errors import CorruptArtifact, Incompatible, InvalidArgument, Option
 from vicinal.kernels.ranks import nearest_columns

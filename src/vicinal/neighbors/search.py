@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vicinal._util.docstrings import InheritsDocs
 from vicinal._util.lazy_rows import Readable
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.neighbors.reference import Reference
 
 

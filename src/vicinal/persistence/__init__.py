@@ -1,1 +1,1 @@
-"""Parts and arrays to and from one safe file: nothing in it is executed, and every byte of it is checked."""
+"""Save and load: parts and arrays in one file that is checked byte by byte and never executes code."""

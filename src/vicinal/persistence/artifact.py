@@ -1,8 +1,8 @@
-"""What is saved, and the formats it was ever saved in.
+"""The content of a saved file, and all formats in which it was ever saved.
 
-A new format number is needed when a file written by the new code would be read wrongly, or not at all, by the old, or
-the other way round: a part or a field changes its meaning, an array its layout. A new part or a new kind of array that
-old code refuses by name needs none. The procedure:
+A new format number is needed when a file written by new code would be read wrongly, or not at all, by old code, or the
+other way round: a part or a field changes its meaning, or an array its layout. A new part or a new kind of array, which
+old code rejects by name, needs no new number. The procedure:
 
 1. Raise `FORMAT`, and change `write_header` and `_document`.
 2. Keep the old `_document` under its number in `READERS`; it must go on returning today's `Document`.
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.files import replacing
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal._util.text import one_line, printable, strict_json
 from vicinal._version import __version__
 from vicinal.calibration import Guarantee
@@ -42,15 +42,15 @@ from vicinal.regions import TargetRange
 from vicinal.tuning import TuningReport
 
 FORMAT = 1
-"""The format that is written."""
+"""Number of the format that is written."""
 
 KINDS = ("sets", "intervals", "tuning")
-"""What a file can hold: a predictor of either kind, or a report of tuning."""
+"""What a file can hold: a predictor of sets or of intervals, or a report of tuning."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Document:
-    """What is saved of a predictor or a report: parts by their role, arrays, and facts."""
+    """The content of a file: parts by their role, arrays and facts."""
 
     kind: str
     parts: Mapping[str, Any] = field(default_factory=dict)
@@ -71,22 +71,74 @@ class Document:
 
 @dataclass(frozen=True)
 class ArtifactInfo:
-    """What a file says of itself; `str` prints it as a list."""
+    """The description of a saved file; `print` shows it as a list.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : str
+        "sets", "intervals" or "tuning".
+    format : int
+        Number of the file format.
+    library : str
+        Version of vicinal that wrote the file.
+    created : str
+        Time of writing, UTC, ISO 8601.
+    coverage : str
+        Target coverage.
+    guarantee : str
+        The coverage guarantee in words.
+    parts : dict of str to str
+        Score, localizer and other parts by their role.
+    rows : int or None
+        Number of ranked calibration rows; for a report of tuning, of rows on which candidates were judged.
+    n_classes : int or None
+        Number of classes.
+    class_names : tuple of str or None
+        Names of the classes.
+    precision : str or None
+        Data type in which representations are stored.
+    arrays : dict of str to str
+        Data type and shape of each array.
+    length : int
+        Size of the file in bytes.
+    data : str
+        Fingerprint of the rows given to `calibrate`.
+    model : str or None
+        What identifies the model, as given to `save`.
+    checksum : str
+        SHA-256 of the file.
+    remark : str
+        What was done with the rows before calibration.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> outputs = vc.ModelOutputs.from_predictions(np.arange(40.0))
+    >>> predictor = vc.calibrate(outputs, np.arange(40.0) % 7, 0.8, method=vc.Split())
+    >>> info = predictor.save(Path(tempfile.mkdtemp()) / "a.vicinal")
+    >>> info.kind, info.target
+    ('intervals', 0.8)
+    """
 
     path: Path
     kind: str
     format: int
-    library: str  # version of vicinal that wrote it
-    created: str  # UTC, ISO 8601
+    library: str
+    created: str
     coverage: str
     guarantee: str
     parts: dict[str, str]
-    rows: int | None  # ranked calibration rows; judged rows for a report of tuning
+    rows: int | None
     n_classes: int | None
     class_names: tuple[str, ...] | None = field(repr=False)
-    precision: str | None  # type in which representations are stored
-    arrays: dict[str, str] = field(repr=False)  # type and shape of each
-    length: int  # bytes
+    precision: str | None
+    arrays: dict[str, str] = field(repr=False)
+    length: int
     data: str
     model: str | None
     checksum: str
@@ -94,7 +146,7 @@ class ArtifactInfo:
 
     @property
     def target(self) -> float:
-        """The coverage as a number."""
+        """The target coverage as a number."""
         return float(Fraction(self.coverage))
 
     def __str__(self) -> str:
@@ -104,7 +156,7 @@ class ArtifactInfo:
             "file": f"{self.path} ({format_size(self.length)}{stored})",
             "holds": f"{what[self.kind]}, coverage {self.coverage}",
             "saved": f"{self.created} by vicinal {self.library}, format {self.format}",
-            "promise": self.guarantee,
+            "guarantee": self.guarantee,
             **self.parts,
             "rows": "" if self.rows is None else str(self.rows),
             "classes": "" if self.n_classes is None else f"{self.n_classes}{_name(self.class_names)}",
@@ -112,12 +164,12 @@ class ArtifactInfo:
             "model": self.model or "",
             "checksum": self.checksum,
         }
-        # A file may hold anything as text: what a terminal would obey is not printed.
+        # The text of a file is not trusted: control characters are not sent to the terminal.
         return "\n".join(f"{name:<20}{printable(text)}" for name, text in lines.items() if text)
 
 
 def save(path: str | Path, document: Document, precision: int | None = None) -> ArtifactInfo:
-    """Write a document to one file, whole or not at all; representations in `precision` bits if that is said."""
+    """Write a document to one file, completely or not at all; `precision` is the number of bits for representations."""
     method = document.parts.get("method")
     if method is not None:
         method.check_restorable()  # before anything is written
@@ -130,7 +182,7 @@ def save(path: str | Path, document: Document, precision: int | None = None) -> 
 
 
 def load(path: str | Path) -> tuple[ArtifactInfo, Document]:
-    """Read a file, whatever its format; `UnsupportedArtifact` or `CorruptArtifact` where that cannot be."""
+    """Read a file of any known format; raise `UnsupportedArtifact` or `CorruptArtifact` if that is impossible."""
     contents = read(path)
     try:
         header = strict_json(contents.header)
@@ -146,7 +198,7 @@ def load(path: str | Path) -> tuple[ArtifactInfo, Document]:
 
 
 def write_header(document: Document, writer: Writer) -> dict[str, Any]:
-    """Return the header; parts and arrays go to the writer."""
+    """Return the header; parts and arrays are collected by the writer."""
     roles = {role: None if part is None else writer.part(part) for role, part in document.parts.items()}
     arrays = {name: writer.array(array, f"calibration.{name}") for name, array in document.arrays.arrays.items()}
     tuning = None if document.tuning is None else write_tuning(writer, document.tuning)
@@ -175,15 +227,15 @@ def write_header(document: Document, writer: Writer) -> dict[str, Any]:
 
 
 def read_header(header: Any, arrays: Mapping[str, NDArray[Any]]) -> Document:
-    """Return the document of a header of any format that is known."""
+    """Return the document of a header of any known format."""
     if not isinstance(header, dict):
-        msg = "its own header is not an object"
+        msg = "its own header is not a JSON object"
         raise TypeError(msg)
     number = header.get("format")
     if number not in READERS:
         said = str(header.get("library"))[:20]
-        msg = f"format {str(number)[:20]} (by vicinal {said}) is not known; this is vicinal {__version__}, "
-        raise UnsupportedArtifact(msg + f"which reads formats {sorted(READERS)}. A newer vicinal may read it.")
+        msg = f"the file has format {str(number)[:20]} (written by vicinal {said}), but this is vicinal {__version__}, "
+        raise UnsupportedArtifact(msg + f"which reads formats {sorted(READERS)}. Update vicinal to read it.")
     return READERS[number](header, arrays)
 
 
@@ -218,10 +270,10 @@ def _document(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Doc
         raise CorruptArtifact(msg)
     wrong = next((name for name, hint in FIELDS.items() if not _plain(header[name], hint)), None)
     if wrong is not None:
-        msg = f"{wrong} of its header is of another type: {type(header[wrong]).__name__}."
+        msg = f"the field {wrong} of its header has the wrong type {type(header[wrong]).__name__}."
         raise CorruptArtifact(msg)
     if header["kind"] not in KINDS:
-        msg = f"it holds {header['kind'][:40]!r}; this version knows {', '.join(KINDS)}."
+        msg = f"it holds {header['kind'][:40]!r}, which this version does not know; it knows {', '.join(KINDS)}."
         raise UnsupportedArtifact(msg)
     parts = read_parts(header["parts"], arrays)
     roles = {role: None if place is None else parts[_place(place, parts)] for role, place in header["roles"].items()}
@@ -241,7 +293,7 @@ def _document(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Doc
 
 
 READERS: dict[int, Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Document]] = {1: _document}
-"""How each format that was ever written is read."""
+"""A reader for each format that was ever written."""
 
 
 def _named_arrays(named: dict[str, str], arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -249,7 +301,7 @@ def _named_arrays(named: dict[str, str], arrays: Mapping[str, NDArray[Any]]) -> 
 
 
 def _plain(value: Any, hint: Any) -> bool:
-    """Return whether a JSON value is what a field should be: lists are of text where that is said."""
+    """Return whether a JSON value has the type of a field; lists hold text if the field is a list of names."""
     if value is None:
         return hint in (dict[str, Any] | None, list[str] | None, int | None, str | None)
     if isinstance(value, list):
@@ -262,7 +314,7 @@ def _plain(value: Any, hint: Any) -> bool:
 
 def _place(place: Any, parts: list[Any]) -> int:
     if type(place) is not int or not 0 <= place < len(parts):
-        msg = f"a role refers to part {place!r}; there are {len(parts)}."
+        msg = f"a role refers to part {place!r}, but there are {len(parts)} parts."
         raise CorruptArtifact(msg)
     return place
 
@@ -271,7 +323,7 @@ def _guarantee(said: dict[str, Any]) -> Guarantee:
     given = {**said, "conditional": None if said["conditional"] is None else tuple(said["conditional"])}
     found = Guarantee(**given)
     if not isinstance(found.words, str):
-        msg = "its guarantee is not in words."
+        msg = "the text of its guarantee is missing."
         raise CorruptArtifact(msg)
     return found
 
@@ -313,7 +365,7 @@ def _name(names: tuple[str, ...] | None, shown: int = 3) -> str:
 
 
 def format_size(length: float) -> str:
-    """Return a number of bytes as a person says it.
+    """Return a number of bytes in a readable unit.
 
     Examples
     --------

@@ -1,12 +1,12 @@
-"""The file: a safetensors file whose header begins with a checksum over everything in it.
+"""The container: a safetensors file whose header begins with a checksum of the whole file.
 
     8 bytes      length of the header, little-endian
     header       {"__metadata__":{"sha256":"<64 digits>","vicinal":"<our own header, JSON>"},"<array>":{...},...}
-    arrays       one after another, none left out, nothing between
+    arrays       one after another, without gaps
 
-The checksum is the SHA-256 of all bytes of the file with zeros in the place of its own 64 digits. It stands at a fixed
-place, so it is checked before anything is parsed. Any safetensors reader can read the arrays; this one maps them into
-memory copy-on-write, so that a large file costs no copy and cannot be changed through them.
+The checksum is the SHA-256 of all bytes of the file, with zeros in place of its own 64 digits. It stands at a fixed
+place, so it is checked before anything is parsed. Any safetensors reader can read the arrays. This one maps them into
+memory copy-on-write: a large file needs no copy, and cannot be changed through the arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from vicinal._util.text import one_line, strict_json
 from vicinal.errors import CorruptArtifact, Incompatible, MissingFile, UnsupportedArtifact
 
 BEGIN = b'{"__metadata__":{"sha256":"'
-"""How every header begins."""
+"""Beginning of every header."""
 
 DIGITS = 64
 """Hexadecimal digits of the checksum."""
@@ -37,13 +37,13 @@ PLACE = 8 + len(BEGIN)
 """Where in the file the checksum stands."""
 
 MOST_HEADER = 2**22
-"""Bytes a header may have: parsed, it takes up to fifty times as much memory."""
+"""Largest header, in bytes: parsing takes up to fifty times as much memory."""
 
 ALIGNED = 64
-"""Arrays begin at a multiple of this, as long as their lengths are multiples of it too."""
+"""Arrays begin at multiples of this many bytes, as long as their sizes are multiples of it."""
 
 MOST_LENGTH = 2**48
-"""Entries along an axis: one without entries may be long."""
+"""Most entries along an axis."""
 
 BLOCK = 2**20
 """Bytes read or written at a time."""
@@ -54,7 +54,7 @@ DTYPES = {"F64": "<f8", "I64": "<i8", "F32": "<f4", "I32": "<i4", "F16": "<f2", 
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """An array to be written, in its own type or a smaller one."""
+    """An array to be written, in its own data type or a smaller one."""
 
     array: NDArray[Any]
     dtype: np.dtype[Any]
@@ -70,11 +70,11 @@ class StoredColumn:
 
     @property
     def length(self) -> int:
-        """Bytes it takes."""
+        """Its size in the file, in bytes."""
         return int(self.array.size) * self.dtype.itemsize
 
     def blocks(self) -> Iterator[memoryview]:
-        """Yield its bytes, little-endian, some entries at a time."""
+        """Yield its bytes in blocks, little-endian."""
         flat = self.array.reshape(-1)
         step = BLOCK // self.dtype.itemsize
         for start in range(0, flat.size, step):
@@ -83,7 +83,7 @@ class StoredColumn:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a file holds: our own header as text, and arrays mapped into memory."""
+    """The content of a file: our own header as text, and memory-mapped arrays."""
 
     header: str
     arrays: dict[str, NDArray[Any]]
@@ -93,7 +93,7 @@ class Contents:
 
 def write(file: BinaryIO, header: str, columns: Mapping[str, StoredColumn]) -> tuple[str, int]:
     """Write header and arrays; return the checksum and the length."""
-    # Rows of representations first: their lengths keep all that follows aligned, and so do falling widths.
+    # Representations first, then by descending width of the data type: this keeps all arrays aligned.
     order = sorted(columns, key=lambda name: (columns[name].array.ndim != 2, -columns[name].dtype.itemsize, name))  # noqa: PLR2004
     entries: dict[str, Any] = {"__metadata__": {"sha256": "0" * DIGITS, "vicinal": header}}
     end = 0
@@ -105,7 +105,7 @@ def write(file: BinaryIO, header: str, columns: Mapping[str, StoredColumn]) -> t
     text += b" " * (-(8 + len(text)) % ALIGNED)
     if len(text) > MOST_HEADER:
         msg = (
-            f"the header would take {len(text):,} bytes, at most {MOST_HEADER:,} are allowed: shorten the class names."
+            f"the header would have {len(text):,} bytes; at most {MOST_HEADER:,} are allowed. Shorten the class names."
         )
         raise Incompatible(msg)
     digest = hashlib.sha256()
@@ -124,7 +124,7 @@ def _blocks(text: bytes, columns: list[StoredColumn]) -> Iterator[bytes | memory
 
 
 def read(path: str | Path) -> Contents:
-    """Check every byte of a file and return what it holds; nothing is parsed before the checksum agrees."""
+    """Check the checksum of a file and return its content; nothing is parsed before the checksum is verified."""
     place = Path(path).expanduser()
     try:
         if place.exists() and not (place.is_file() or place.is_dir()):  # opening a pipe would wait for its writer
@@ -148,22 +148,22 @@ def read(path: str | Path) -> Contents:
         if not isinstance(header, str):
             raise TypeError("its own header is not text")  # noqa: TRY301
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
-        lacks = "its header lacks or does not know " if isinstance(error, KeyError) else ""
+        lacks = "missing or unknown field in its header: " if isinstance(error, KeyError) else ""
         msg = f"{path} is damaged: {lacks}{one_line(error).rstrip('.')}."
         raise CorruptArtifact(msg) from error
     return Contents(header, arrays, text[len(BEGIN) : len(BEGIN) + DIGITS].decode(), length)
 
 
 def _check(file: BinaryIO, length: int, path: str | Path) -> bytes:
-    """Return the safetensors header of a file whose checksum agrees."""
+    """Return the safetensors header of a file; raise an error if the checksum is wrong."""
     first = file.read(PLACE)
     if not (first[8:] == BEGIN or (len(first) > 8 and BEGIN.startswith(first[8:]))):  # noqa: PLR2004
-        what = "it is empty" if length == 0 else "it does not begin as one"
+        what = "it is empty" if length == 0 else "its first bytes are different"
         msg = f"{path} is not a file that vicinal saved: {what}."
         raise UnsupportedArtifact(msg)
     size = int.from_bytes(first[:8], "little")
     if not len(BEGIN) + DIGITS < size <= min(length - 8, MOST_HEADER):
-        msg = f"{path} is damaged: its header would have {size:,} bytes, the file has {length:,}. Was it cut off?"
+        msg = f"{path} is damaged or truncated: its header should have {size:,} bytes, the whole file has {length:,}."
         raise CorruptArtifact(msg)
     file.seek(8)
     text = file.read(size)
@@ -172,20 +172,20 @@ def _check(file: BinaryIO, length: int, path: str | Path) -> bytes:
     while block := file.read(BLOCK):
         digest.update(block)
     if digest.hexdigest().encode() != said:
-        msg = f"{path} is damaged: its checksum does not agree with what it holds. Copy or save it again."
+        msg = f"{path} is damaged: its checksum does not match its content. Copy or save it again."
         raise CorruptArtifact(msg)
     return text
 
 
 def _arrays(entries: dict[str, Any], raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-    """Return views of the bytes by name; refuse arrays that overlap, leave gaps, or are not as long as they say."""
+    """Return views of the bytes by name; raise an error for arrays that overlap, leave gaps or have a wrong size."""
     found, end = {}, 0
     for name, entry in sorted(entries.items(), key=lambda item: tuple(item[1]["data_offsets"])):
         start, stop = entry["data_offsets"]
         dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
         whole = len(shape) <= 2 and all(_is_length(number) for number in (start, stop, *shape))  # noqa: PLR2004
         if not whole or start != end or stop > len(raw) or stop - start != math.prod(shape) * dtype.itemsize:
-            msg = f"the array {name!r} does not lie where it should"
+            msg = f"the array {name!r} has a wrong position or size"
             raise ValueError(msg)
         found[name] = _view(raw[start:stop], dtype, shape, name)
         end = stop
@@ -203,6 +203,6 @@ def _view(raw: NDArray[np.uint8], dtype: np.dtype[Any], shape: list[int], name: 
     if dtype.kind == "b" and raw.size and raw.max() > 1:
         msg = f"the array {name!r} holds bytes that are neither true nor false"
         raise ValueError(msg)
-    # Arrays that the arithmetic of this machine cannot read where they lie are copied.
+    # Arrays that are not aligned for this machine are copied.
     lies = raw if raw.ctypes.data % dtype.alignment == 0 else raw.copy()
     return lies.view(dtype).astype(dtype.newbyteorder("="), copy=False).reshape(shape)

@@ -1,8 +1,8 @@
-"""Parts to and from a flat list of names and fields: names are looked up in one table, and nothing is executed.
+"""Parts to and from a flat list of names and fields; names are looked up in the register, and nothing is executed.
 
 Every configured or fitted part is a frozen dataclass of numbers, text, None, arrays and other parts. A part is written
-as its name and its fields; fields refer to arrays by name and to other parts by their place earlier in the list, so
-that what several parts share is written once, and reading is a loop that always ends.
+as its name and its fields. Fields refer to arrays by name, and to other parts by their place earlier in the list, so
+that a part shared by several others is written once, and reading is a loop that always ends.
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ from vicinal.errors import CorruptArtifact, Incompatible, MissingExtra, Unsuppor
 from vicinal.persistence.container import StoredColumn
 
 BUILT_IN = (calibration, neighbors, probability_models, representations, scores, tuning)
-"""What registers the library's own parts, before a file is read. Nothing that a file names is ever imported."""
+"""Modules that register the library's own parts. Nothing that a file names is ever imported."""
 
 Entry: TypeAlias = dict[str, Any]
 
 MOST_TEXT = 64
-"""Characters of an unknown name that a message repeats."""
+"""Most characters of an unknown name that are repeated in a message."""
 
 
 @dataclass
 class Writer:
     """Collects parts and arrays; a part or an array that occurs twice is written once."""
 
-    precision: np.dtype[Any] | None = None  # of rows of representations, where they lose nothing by it
+    precision: np.dtype[Any] | None = None  # for representations that keep their values in it
     entries: list[Entry] = field(default_factory=list)
     columns: dict[str, StoredColumn] = field(default_factory=dict)
     _places: dict[int, int] = field(default_factory=dict)
-    _held: list[object] = field(default_factory=list)  # keeps ids from being used again
+    _held: list[object] = field(default_factory=list)  # keeps Python from reusing their ids
 
     def part(self, part: Any) -> int:
-        """Write a part after those it is made of; return its place."""
+        """Write a part after the parts it consists of; return its place."""
         if id(part) in self._places:
             return self._places[id(part)]
         name, found = part_name(type(part)), part_fields(part)
         hints = stored_hints(type(part))
         wrong = next((key for key, value in found.items() if not fits(_plain(value), hints[key])), None)
         if wrong is not None:
-            msg = f"{name}.{wrong} is a {type(found[wrong]).__name__}, which cannot be saved as {hints[wrong]}."
+            kind = type(found[wrong]).__name__
+            msg = f"{name}.{wrong} cannot be saved: it is a {kind}, but its annotation says {hints[wrong]}."
             raise Incompatible(msg)
         values = {key: self.value(value, f"{name}.{key}") for key, value in found.items()}
         entry: Entry = {"name": name, "fields": values}
@@ -75,18 +76,18 @@ class Writer:
             return known
         name = what if what not in self.columns else f"{what}.{len(self.columns)}"
         dtype = array.dtype
-        if self.precision is not None and what.endswith("rows") and lossless(array, self.precision):
+        if self.precision is not None and what.endswith("rows") and is_lossless(array, self.precision):
             dtype = self.precision
         self.columns[name] = StoredColumn(np.ascontiguousarray(array), dtype)
         return name
 
 
-def lossless(rows: NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Return whether rows of real numbers lose nothing in a smaller type.
+def is_lossless(rows: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Return whether rows of real numbers keep their values in a smaller data type.
 
     Examples
     --------
-    >>> lossless(np.array([[0.5]]), np.dtype(np.float16)), lossless(np.array([[0.1]]), np.dtype(np.float16))
+    >>> is_lossless(np.array([[0.5]]), np.dtype(np.float16)), is_lossless(np.array([[0.1]]), np.dtype(np.float16))
     (True, False)
     """
     if rows.dtype.kind != "f" or rows.dtype.itemsize < dtype.itemsize:
@@ -99,14 +100,14 @@ def lossless(rows: NDArray[Any], dtype: np.dtype[Any]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as it will be read: numbers of Python, tuples."""
+    """Return a value as it will be read back: Python numbers and tuples."""
     if isinstance(value, np.generic):
         return value.item()
     return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value
 
 
 def read_parts(entries: list[Any], arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
-    """Return the parts of a list of entries, each made after those it refers to."""
+    """Return the parts of a list of entries, each built after those it refers to."""
     found: list[Any] = []
     for place, entry in enumerate(entries):
         name, given = _entry(entry, place)
@@ -117,7 +118,7 @@ def read_parts(entries: list[Any], arrays: Mapping[str, NDArray[Any]]) -> list[A
 
 def _entry(entry: Any, place: int) -> tuple[str, dict[str, Any]]:
     if not isinstance(entry, dict) or set(entry) != {"name", "fields"} or not isinstance(entry["fields"], dict):
-        msg = f"part {place} is not a name with fields."
+        msg = f"part {place} must be a name with fields."
         raise CorruptArtifact(msg)
     name = entry["name"]
     if not isinstance(name, str) or name not in PARTS:
@@ -126,14 +127,14 @@ def _entry(entry: Any, place: int) -> tuple[str, dict[str, Any]]:
 
 
 def _unknown(place: int, name: str) -> str:
-    """Say what to do about a part that nobody registered here."""
+    """Return the message for a part that is not registered here."""
     module = name.partition(":")[0]
     if ":" in name and module.replace(".", "").isidentifier():
         return (
-            f"part {place} is {name!r}, a part of somebody's own: import {module} before loading, or give --import "
-            f"{module} on the command line."
+            f"part {place} is {name!r}, which is not part of vicinal. Import {module} before loading, or pass "
+            f"--import {module} on the command line."
         )
-    return f"part {place} is called {name!r}, which this version of vicinal does not know. Was it saved by a newer one?"
+    return f"part {place} is {name!r}, which this version of vicinal does not know. A newer version may have saved it."
 
 
 def _value(value: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
@@ -147,12 +148,12 @@ def _value(value: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]]) -> 
             return parts[what]
         if kind == "list" and isinstance(what, list):
             return tuple(_value(item, parts, arrays) for item in what)
-    msg = f"a field refers to something that is not there: {str(value)[:MOST_TEXT]}."
+    msg = f"a field refers to an array or a part that does not exist: {str(value)[:MOST_TEXT]}."
     raise CorruptArtifact(msg)
 
 
 def _make(name: str, values: dict[str, Any]) -> Any:
-    """Return the part of a name with these fields; refuse fields that are not its own, or of another type."""
+    """Return the part of this name; raise an error for unknown or missing fields, or fields of a wrong type."""
     kind = PARTS[name]
     hints = stored_hints(kind)
     if set(values) != set(hints):
@@ -160,21 +161,21 @@ def _make(name: str, values: dict[str, Any]) -> Any:
         raise CorruptArtifact(msg)
     wrong = next((key for key, value in values.items() if not fits(value, hints[key])), None)
     if wrong is not None:
-        msg = f"{name}.{wrong} is of another type: {type(values[wrong]).__name__}."
+        msg = f"{name}.{wrong} has the wrong type {type(values[wrong]).__name__}."
         raise CorruptArtifact(msg)
     try:
-        # JSON may write a float as a whole number, of any length.
+        # In JSON a float may be written as a whole number of any length.
         numbers = {key: float(value) for key, value in values.items() if type(value) is int and hints[key] is float}
         return getattr(kind, "from_stored", kind)(**{**values, **numbers})
     except MissingExtra:
         raise
     except (VicinalError, ValueError, TypeError, OverflowError) as error:
-        msg = f"{name} cannot be as it is written: {error}"
+        msg = f"{name} has invalid values: {error}"
         raise CorruptArtifact(msg) from error
 
 
 def stored_hints(kind: Any) -> dict[str, Any]:
-    """Return the type of each stored field of a part: of its dataclass, or of the arguments of its `from_stored`."""
+    """Return the type of each stored field of a part, from its dataclass or the arguments of its `from_stored`."""
     if kind not in HINTS:
         stored = getattr(kind, "from_stored", None)
         hints = get_type_hints(kind if stored is None else stored)
@@ -184,11 +185,11 @@ def stored_hints(kind: Any) -> dict[str, Any]:
 
 
 HINTS: dict[type, dict[str, Any]] = {}
-"""What `stored_hints` found: a file may hold many parts of a kind."""
+"""Cache of `stored_hints`: a file may hold many parts of one kind."""
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Return whether a value is what a field's annotation says.
+    """Return whether a value has the type of a field's annotation.
 
     Examples
     --------

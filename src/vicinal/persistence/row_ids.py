@@ -1,4 +1,4 @@
-"""Ids of rows to and from arrays: whole numbers as they are, texts as their bytes and where each ends."""
+"""Row ids to and from arrays: whole numbers as they are, texts as their bytes and the end of each."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def pack_ids(ids: RowIds) -> dict[str, NDArray[Any]]:
 
 
 def unpack_ids(arrays: Mapping[str, NDArray[Any]]) -> RowIds:
-    """Return the ids that were packed."""
+    """Return the ids from the arrays that `pack_ids` returned."""
     if set(arrays) == {"numbers"} and arrays["numbers"].dtype == np.int64 and arrays["numbers"].ndim == 1:
         return arrays["numbers"]
     if set(arrays) != {"text", "ends"} or arrays["text"].dtype != np.uint8 or arrays["ends"].dtype != np.int64:
-        msg = "row ids must be numbers, or texts with their ends."
+        msg = "row ids must be whole numbers, or texts with the end of each."
         raise CorruptArtifact(msg)
     raw, ends = arrays["text"].tobytes(), arrays["ends"].reshape(-1)
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
     if np.any(starts > ends) or np.any(starts < 0) or (len(ends) and ends[-1] != len(raw)):
-        msg = "the texts of row ids do not end where they should."
+        msg = "the ends of the row ids do not fit their text."
         raise CorruptArtifact(msg)
     if len(ends) and int((ends - starts).max()) * len(ends) > MOST_ENTRIES:
-        msg = "one row id is far longer than the others."  # an array of texts gives each the room of the longest
+        msg = "one row id is far longer than the others."  # numpy pads all texts to the longest
         raise CorruptArtifact(msg)
     return np.array([raw[start:end].decode() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
 
 
 MOST_ENTRIES = 2**25
-"""Characters that ids may take when all are as long as the longest."""
+"""Most characters of all row ids, each padded to the longest."""

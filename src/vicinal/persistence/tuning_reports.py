@@ -1,4 +1,4 @@
-"""Reports of tuning to and from parts and arrays: parts are written once, however many candidates share them."""
+"""Reports of tuning to and from parts and arrays; a part shared by several candidates is written once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.errors import CorruptArtifact
 from vicinal.neighbors.localizers import Localizer
 from vicinal.persistence.parts import Writer, fits
@@ -25,7 +25,7 @@ ROLES: dict[str, Any] = {
     "probability_model": ProbabilityModel | None,
     "representation_map": RepresentationMap | None,
 }
-"""The parts of a candidate, and what may stand there."""
+"""The parts of a candidate, and their types."""
 
 NUMBERS = (
     "target",
@@ -39,14 +39,14 @@ NUMBERS = (
     "excess",
     "loss",
 )
-"""What was measured of a candidate."""
+"""The measurements of a candidate."""
 
 UNKNOWN = frozenset({"worst_tenth", "class_gap"})
-"""Numbers that may be None, which NaN stands for."""
+"""Numbers that may be None; they are stored as NaN."""
 
 
 def write_tuning(writer: Writer, report: TuningReport) -> dict[str, Any]:
-    """Return the JSON for a report, whose parts and numbers go to the writer."""
+    """Return the JSON of a report; its parts and numbers are collected by the writer."""
     found = report.candidates
     places = [[_place(writer, getattr(one, role)) for role in ROLES] for one in found]
     numbers = [[_number(getattr(one, name)) for name in NUMBERS] for one in found]
@@ -67,30 +67,30 @@ def write_tuning(writer: Writer, report: TuningReport) -> dict[str, Any]:
 
 
 def write_range(possible: TargetRange | None) -> dict[str, float | None] | None:
-    """Return the JSON for what a target can be; JSON has no infinities."""
+    """Return the JSON of a range of targets, with null for an infinite end: JSON has no infinities."""
     if possible is None:
         return None
     return {name: value if np.isfinite(value) else None for name, value in asdict(possible).items()}
 
 
 def read_range(said: Any) -> TargetRange | None:
-    """Return what a target can be."""
+    """Return a range of targets from its JSON."""
     if said is None:
         return None
     if not isinstance(said, dict) or set(said) != {"low", "high"}:
-        msg = "its target_range must have a low and a high end."
+        msg = "its target_range must have the fields low and high."
         raise CorruptArtifact(msg)
     return TargetRange.of((said["low"], said["high"]))
 
 
 def read_tuning(said: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]]) -> TuningReport:
-    """Return the report that was written so."""
+    """Return a report from its JSON."""
     try:
-        # Numbers may be NaN (None) and infinite (an interval without an end), so only type and length are checked.
+        # Numbers may be NaN (for None) and infinite (for an infinite interval): only type and length are checked.
         places = arrays[said["candidates"]].reshape(-1, len(ROLES))
         numbers = arrays[said["numbers"]].reshape(-1, len(NUMBERS))
         if places.dtype != np.int64 or numbers.dtype != np.float64 or len(places) != len(numbers):
-            raise TypeError("its candidates are of another type")  # noqa: TRY301
+            raise TypeError("its candidates have a wrong type")  # noqa: TRY301
         found = tuple(_candidate(*one, parts) for one in zip(places.tolist(), numbers.tolist(), strict=True))
         report = TuningReport(
             candidates=found,
@@ -106,12 +106,12 @@ def read_tuning(said: Any, parts: list[Any], arrays: Mapping[str, NDArray[Any]])
             target_range=read_range(said["target_range"]),
         )
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        msg = f"the report of tuning cannot be as it is written: {error}."
+        msg = f"the report of tuning has invalid values: {error}."
         raise CorruptArtifact(msg) from error
     hints = {"sentence": str, "notes": tuple[str, ...], "objective": Objective, "coverage": float}
     for name, hint in {**hints, "rows": int, "folds": int}.items():
         if not fits(getattr(report, name), hint):
-            msg = f"the report of tuning has {name} of another type."
+            msg = f"the field {name} of the report of tuning has a wrong type."
             raise CorruptArtifact(msg)
     return report
 
@@ -126,7 +126,7 @@ def _number(value: float | None) -> float:
 
 def _index(place: Any, found: list[Any] | tuple[Any, ...]) -> int:
     if type(place) is not int or not 0 <= place < len(found):
-        msg = f"{place!r} is no place among {len(found)}"
+        msg = f"{place!r} is not an index of {len(found)} entries"
         raise IndexError(msg)
     return place
 

@@ -1,4 +1,4 @@
-"""Calibrated predictors: how they are made, what they answer, how they roll on."""
+"""Calibrated predictors: calibrate, predict, and roll to newer rows."""
 
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor, check_outputs
 

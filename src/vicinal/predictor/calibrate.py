@@ -1,4 +1,4 @@
-"""The front door: parts and calibration rows in, a predictor out; where no neighborhood is said, it is tuned first."""
+"""The function `calibrate`: from parts and calibration rows to a predictor; it tunes if no neighborhood is given."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints
 from vicinal._util.hashing import fingerprint, row_marks
+from vicinal._util.register import list_registered
 from vicinal._util.splitting import split_rows
 from vicinal._util.work import within
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
@@ -44,18 +45,18 @@ from vicinal.tuning.space import EVERYONE
 from vicinal.tuning.tune import tuning_rows_needed
 
 SET_ASIDE = 3
-"""Without a localizer, one row in this many is set aside to choose one on."""
+"""Without a localizer, one row in this many is set aside for tuning."""
 
 MOST_ASIDE, MOST_JUDGED = 10_000, 2_000
-"""Rows set aside at most, and those of them that judge candidates: more would take minutes and change little."""
+"""Most rows set aside, and most of these that judge candidates: more would take minutes and change little."""
 
 WORTH_TUNING = 50
-"""Rows below which nothing is chosen on them: everyone then counts alike."""
+"""With fewer rows than this set aside, nothing is tuned, and all rows share one threshold."""
 
 
 @dataclass(frozen=True)
 class ChosenParts:
-    """What is calibrated; None is the natural score, or as given, or left to be chosen."""
+    """The parts to calibrate; None is resolved to a default, or left to tuning."""
 
     score: Score | None
     localizer: Localizer | None
@@ -110,18 +111,69 @@ def calibrate(
     memory: float | str | None = None,
     progress: bool = False,
 ) -> SetPredictor | IntervalPredictor:
-    """Calibrate on rows that neither the model nor any fitted part has seen.
+    """Calibrate a predictor on rows that neither the model nor any fitted part has seen.
 
-    Without `method`: Exact. Without a `localizer` (which Split does not need), a third of the rows, at most 10,000, is
-    set aside; whatever of the four parts is None is chosen on it by `tune` (the report is `tuning` of the predictor),
-    and the others calibrate. With one, None is LAC (for regression CQR, ScaledResidual or AbsoluteResidual, by what the
-    outputs hold), and probabilities and representations as given.
+    If `localizer` is None and the method uses neighbors, a third of the rows, at most 10,000, is set aside for tuning:
+    `tune` chooses on it those of `score`, `localizer`, `probability_model` and `representation_map` that are None, and
+    the other rows calibrate. The report of tuning is `predictor.tuning`.
 
-    `target_range` is what the target of a regression can be, such as (0, None) for counts and prices: intervals are cut
-    to it, which costs no coverage, and targets outside are refused.
+    Parameters
+    ----------
+    outputs : ModelOutputs
+        Outputs of the model for n calibration rows.
+    targets : array-like of shape (n,)
+        Labels (numbers or names), or values for a regression.
+    coverage : float, Fraction or Decimal
+        Target coverage, strictly between 0 and 1.
+    score : Score, optional
+        Nonconformity score. Default if it is not tuned: `LAC()` for classification; for a regression `CQR`,
+        `ScaledResidual` or `AbsoluteResidual`, depending on what the outputs hold.
+    localizer : Localizer, optional
+        Defines the neighbors of a row and their weights. Default: tuned; `Split` needs none.
+    probability_model : ProbabilityModel, optional
+        Fitted model that adjusts the probabilities of a classifier. Default if it is not tuned: probabilities
+        unchanged.
+    representation_map : RepresentationMap, optional
+        Fitted map applied to representations before distances are computed. Default if it is not tuned: representations
+        unchanged.
+    target_range : TargetRange or tuple of (float or None, float or None), optional
+        Range of possible targets of a regression, such as (0, None) for counts and prices. Intervals are clipped to it,
+        which leaves coverage unchanged.
+    method : Method, optional
+        Calibration method. Default: `Exact()`.
+    search : NeighborSearch, optional
+        How neighbors are found. Default: `ExactSearch()`.
+    memory : float or str, optional
+        Limit on working memory, in megabytes or as "2 GB", not counting the inputs, which may be memory-mapped, and the
+        predictor. Default: `VICINAL_MEMORY`, or 512 MB.
+    progress : bool
+        Show a progress bar, on a terminal only.
 
-    `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs, which may be memory-mapped,
-    and the predictor itself. Without it: `VICINAL_MEMORY`, or about 512 MB.
+    Returns
+    -------
+    SetPredictor or IntervalPredictor
+        A set predictor for classification outputs, an interval predictor for regression outputs.
+
+    Raises
+    ------
+    TooFewRows
+        If there are fewer rows than the coverage or the localizer needs.
+    Incompatible
+        If an argument has the wrong type, or the parts do not fit each other or the outputs.
+    InvalidArgument
+        If the coverage is not between 0 and 1.
+    InvalidValue
+        If a target is not a class, not finite, or outside `target_range`.
+
+    Notes
+    -----
+    With `Exact`, calibration and test rows are treated alike. If they are exchangeable, a test row is covered with
+    probability m / (n + 1) or more, where m = ceil(c (n + 1)) for coverage c; with equality if the scores have no ties.
+
+    References
+    ----------
+    Ghosh, Belkhouja, Yan and Doppa, "Improving Uncertainty Quantification of Deep Classifiers via Neighborhood
+    Conformal Prediction", AAAI 2023.
 
     Examples
     --------
@@ -180,7 +232,7 @@ class Procedure:
 def _tune_first(
     outputs: ModelOutputs, values: Ints | Floats, coverage: Coverage, parts: ChosenParts, how: Procedure
 ) -> SetPredictor | IntervalPredictor:
-    """Set a share of the rows aside, choose on it what is None, and calibrate on the others; say so."""
+    """Set a share of the rows aside, tune on it the parts that are None, and calibrate on the other rows."""
     how.method.check_rows_may_be_set_aside()
     n = len(outputs)
     aside, kept = set_rows_aside(n, coverage)
@@ -196,9 +248,12 @@ def _tune_first(
 
 
 def set_rows_aside(n: int, coverage: Coverage) -> tuple[Ints, Ints]:
-    """Return which of n rows are set aside to choose the parts on, and which calibrate; none where they are too few."""
+    """Return the numbers of the rows set aside for tuning, and of those that calibrate.
+
+    No rows are set aside if there would be too few to tune on.
+    """
     needed = _rows_needed_aside(coverage)
-    # Drawn without a look at the rows, so that those kept stay exchangeable with test rows.
+    # Drawn independently of the data, so that the rows kept stay exchangeable with test rows.
     aside, kept = split_rows(n, [min(n // SET_ASIDE, max(MOST_ASIDE, needed)), None])
     return (aside, kept) if len(aside) >= needed else (aside[:0], np.arange(n))
 
@@ -208,17 +263,17 @@ def _rows_needed_aside(coverage: Coverage) -> int:
 
 
 def describe_no_choice(coverage: Coverage) -> str:
-    """Say that there were too few rows to choose a neighborhood on."""
+    """Return the remark that there were too few rows to choose a neighborhood."""
     needed = _rows_needed_aside(coverage)
     return (
-        f"No neighborhood was chosen, everyone counts alike: choosing takes {needed} rows set aside, a third of "
-        f"{SET_ASIDE * needed}."
+        f"No neighborhood was chosen (one threshold for all rows): tuning needs {needed} rows set aside, a third of "
+        f"{SET_ASIDE * needed} rows."
     )
 
 
 def describe_aside(rows: int, n: int) -> str:
-    """Say what was done with the rows before they were calibrated on."""
-    return f"{rows} of {n} rows were set aside to choose the parts on, and take no part in calibration."
+    """Return the remark that rows were set aside for tuning."""
+    return f"{rows} of {n} rows were set aside for tuning and were not used for calibration."
 
 
 def choose_parts(
@@ -230,7 +285,7 @@ def choose_parts(
     *,
     progress: bool,
 ) -> TuningReport:
-    """Choose on rows set aside whatever of the parts is None."""
+    """Tune the parts that are None on rows set aside."""
     space = Space(
         score=None if parts.score is None else [parts.score],
         probability_model=None if parts.probability_model is None else [parts.probability_model],
@@ -250,9 +305,9 @@ def choose_parts(
 
 
 def _check_range(outputs: ModelOutputs, values: Ints | Floats, possible: TargetRange) -> None:
-    """Refuse a range of classes, and targets outside it."""
+    """Raise an error for a range of classes, and for targets outside it."""
     if not isinstance(outputs, RegressionOutputs):
-        msg = "target_range is for a regression; classes have no range."
+        msg = "target_range is for a regression; these outputs are of a classifier. Leave it out."
         raise Incompatible(msg)
     possible.check(values.astype(np.float64, copy=False))
 
@@ -265,7 +320,7 @@ def _calibrate_rows(
     how: Procedure,
     numbers: Ints | None = None,
 ) -> SetPredictor | IntervalPredictor:
-    """Calibrate on all rows; `numbers` is how their owner knows them, where not 0, 1, 2, ..."""
+    """Calibrate on all rows; `numbers` are their row numbers in the caller's data, by default 0, 1, 2, ..."""
     whole = complete_parts(parts, outputs, how.method)
 
     def scorer(rows: ModelOutputs, targets: ArrayLike) -> ScoredRows:
@@ -281,7 +336,7 @@ def _calibrate_rows(
 
 
 def complete_parts(parts: ChosenParts, outputs: ModelOutputs, method: Method) -> ChosenParts:
-    """Return the parts with the score that fits the outputs, and without a localizer where a method has none."""
+    """Return the parts with a default score, and without a localizer if the method uses none."""
     score = default_score(outputs) if parts.score is None else parts.score
     return replace(parts, score=score, localizer=parts.localizer if method.local else None)
 
@@ -289,7 +344,7 @@ def complete_parts(parts: ChosenParts, outputs: ModelOutputs, method: Method) ->
 def score_with(
     parts: ChosenParts, rows: ModelOutputs, values: Ints | Floats, numbers: Ints | None = None
 ) -> ScoredRows:
-    """Return rows with the scores that complete parts give them, and representations where distances matter."""
+    """Return the rows with their scores, and with representations if distances are needed."""
     assert parts.score is not None  # noqa: S101  they are complete
     near = parts.localizer is not None and parts.localizer.needs_distances()
     columns = neighborhood_representations(rows, parts.representation_map) if near else no_columns(len(rows))
@@ -300,7 +355,7 @@ def score_with(
 def assemble(
     outputs: ModelOutputs, coverage: Coverage, parts: ChosenParts, method: Method, calibration: Calibration
 ) -> SetPredictor | IntervalPredictor:
-    """Put parts and calibration together."""
+    """Return the predictor for the outputs: of sets or of intervals."""
     if isinstance(parts.score, RegressionScore):
         return IntervalPredictor(
             coverage=coverage,
@@ -327,7 +382,7 @@ def assemble(
 
 
 def check_parts_apart(outputs: ModelOutputs, parts: ChosenParts) -> None:
-    """Refuse parts that were fitted on the rows to be calibrated on and remember them."""
+    """Raise an error if a part was fitted on the calibration rows and keeps them."""
     if parts.probability_model is not None:
         check_fitted_apart(outputs, parts.probability_model, parts.probability_model.fitted_rows)
     if isinstance(parts.score, RegressionScore):
@@ -335,26 +390,35 @@ def check_parts_apart(outputs: ModelOutputs, parts: ChosenParts) -> None:
 
 
 KINDS: dict[str, tuple[type, str]] = {
-    "method": (Method, "Exact(), Split(), SplitReference(), LeaveOneOut() or PaperLiteral()"),
-    "localizer": (Localizer, "Exponential(...), Uniform(...), Ball(...), or None"),
-    "probability_model": (ProbabilityModel, "a fitted model such as TemperatureScaling.fit(...)"),
-    "representation_map": (RepresentationMap, "a fitted map, or None"),
-    "search": (NeighborSearch, "a search such as ExactSearch() or FaissSearch(...), or None"),
+    "method": (Method, ""),
+    "localizer": (Localizer, ""),
+    "probability_model": (
+        ProbabilityModel,
+        "a fitted probability model such as TemperatureScaling.fit(outputs, labels)",
+    ),
+    "representation_map": (RepresentationMap, "a fitted representation map such as Standardize().fit(outputs)"),
+    "search": (NeighborSearch, ""),
 }
-"""What each argument must be, and how to say so."""
+"""For each argument: its class, and what an error message expects; empty: one of the registered parts."""
+
+
+def _describe_expected(name: str) -> str:
+    """Return what an argument must be, for an error message."""
+    kind, words = KINDS[name]
+    known = [f"{part.__name__}(...)" for part in list_registered(kind) if part.__module__.startswith("vicinal.")]
+    return f"{words or ' or '.join([', '.join(known[:-1]), known[-1]])}, or None"
 
 
 def check_parts(parts: ChosenParts, how: Procedure) -> None:
-    """Refuse parts that are not what their argument says, or do not fit each other."""
+    """Raise an error if a part is not of the kind its argument needs, or the parts do not fit each other."""
     if isinstance(parts.representation_map, MapPlan):
         msg = f"representation_map must be fitted first, on rows set aside: {parts.representation_map!r}.fit(rows)."
         raise Incompatible(msg)
     for name, part in {**vars(parts), **vars(how)}.items():
-        kind, expected = KINDS.get(name, (object, ""))
-        if part is not None and not isinstance(part, kind):
-            msg = f"{name} must be {expected}; got {part!r}."
+        if part is not None and name in KINDS and not isinstance(part, KINDS[name][0]):
+            msg = f"{name} must be {_describe_expected(name)}; got {part!r}."
             raise Incompatible(msg)
     if parts.probability_model is not None and isinstance(parts.score, RegressionScore):
-        msg = "probability_model=... is for classifiers; a regression has none."
+        msg = "probability_model is for a classifier; these outputs are of a regression. Leave it out."
         raise Incompatible(msg)
     how.method.check_search(how.search)

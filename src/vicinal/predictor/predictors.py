@@ -1,4 +1,4 @@
-"""A calibrated predictor: predicts, at any coverage, with p-values and explanations."""
+"""Calibrated predictors: predictions at any coverage, p-values and explanations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import array_api_compat.numpy
 import numpy as np
@@ -39,7 +39,7 @@ from vicinal.outputs import (
     as_regression,
 )
 from vicinal.persistence.artifact import ArtifactInfo, Document, save
-from vicinal.persistence.parts import lossless
+from vicinal.persistence.parts import is_lossless
 from vicinal.probability_models import ProbabilityModel, probability_chunks
 from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
 from vicinal.regions import PredictionIntervals, PredictionSets, TargetRange
@@ -48,50 +48,175 @@ from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.tuning import TuningReport
 
+OutputsT = TypeVar("OutputsT", ClassificationOutputs, RegressionOutputs)
+RegionsT = TypeVar("RegionsT", PredictionSets, PredictionIntervals)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Predictor(ABC):
-    """A calibrated predictor: parts and arrays; predicting never changes it."""
+    """A calibrated predictor, made by `calibrate` or `load`; it never changes.
+
+    Parameters
+    ----------
+    coverage : float, Fraction or Decimal
+        Target coverage.
+    localizer : Localizer or None
+        Defines the neighbors of a row; None if the method has no neighborhood.
+    representation_map : RepresentationMap or None
+        Fitted map applied to representations before distances are computed.
+    method : Method
+        Calibration method.
+    calibration : Calibration
+        Scores and local ranks of the calibration rows.
+    tuning : TuningReport, optional
+        How the parts were chosen, if `calibrate` chose them.
+    remark : str
+        What was done with the rows before calibration.
+    data : str
+        Fingerprint of the rows given to `calibrate`.
+    seen : ndarray of shape (n, 2), optional
+        Fingerprint of each of these rows, by which they are recognized when they are used again.
+    row_ids : ndarray of shape (n,), optional
+        Ids of the rows that can be neighbors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0), np.arange(50.0)[:, None])
+    >>> vc.calibrate(outputs, np.arange(50.0) % 7, 0.8, localizer=vc.Uniform(5))
+    IntervalPredictor(coverage=0.8, Uniform(n_neighbors=5), method=Exact, 50 ranked rows)
+    """
 
     coverage: Coverage
     localizer: Localizer | None
     representation_map: RepresentationMap | None
     method: Method
     calibration: Calibration
-    tuning: TuningReport | None = None  # how the parts were chosen, where `calibrate` chose them
-    remark: str = ""  # what was done with the rows before they were calibrated on
-    data: str = ""  # fingerprint of the rows that were given to calibrate on
-    seen: Floats | None = None  # by which those rows are recognized again, (n, 2)
-    row_ids: RowIds | None = None  # of the rows that neighbors are numbered by, (n,)
+    tuning: TuningReport | None = None
+    remark: str = ""
+    data: str = ""
+    seen: Floats | None = None
+    row_ids: RowIds | None = None
 
     kind: ClassVar[str]
-    """What the file of a saved predictor says it holds."""
+    """What the file of a saved predictor holds, as its header says."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised, in numbers and, as `str`, in words."""
+        """The coverage guarantee, in numbers; `str` gives it in words."""
         found = self.calibration.guarantee(self.coverage)
         return replace(found, words=f"{found.words} {self.remark}") if self.remark else found
 
     def at(self, coverage: Coverage) -> Self:
-        """Return the predictor for another coverage; it shares all arrays."""
+        """Return the predictor at another coverage; it shares all arrays with this one.
+
+        Parameters
+        ----------
+        coverage : float, Fraction or Decimal
+            Target coverage, between 0 and 1.
+
+        Returns
+        -------
+        SetPredictor or IntervalPredictor
+            A predictor of the same kind.
+
+        Raises
+        ------
+        TooFewRows
+            If the coverage needs more calibration rows than there are.
+        InvalidArgument
+            If the coverage is not between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0))
+        >>> vc.calibrate(outputs, np.arange(50.0) % 7, 0.8, method=vc.Split()).at(0.95).coverage
+        0.95
+        """
         self.calibration.check_coverage(coverage)
         return replace(self, coverage=coverage)
 
     def without_neighborhood(self) -> Self:
-        """Return the predictor that Split makes of the same scores of the same rows: one threshold for all."""
+        """Return the Split predictor of the same calibration scores: one threshold for all rows.
+
+        Returns
+        -------
+        SetPredictor or IntervalPredictor
+            A predictor of the same kind.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0), np.arange(50.0)[:, None])
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0) % 7, 0.8, localizer=vc.Uniform(5))
+        >>> predictor.without_neighborhood()
+        IntervalPredictor(coverage=0.8, None, method=Split, 50 ranked rows)
+        """
         return replace(
             self, method=Split(), localizer=None, calibration=SplitCalibration(self.calibration.ranked_scores)
         )
 
     def effective_sizes(self, outputs: ModelOutputs) -> Floats:
-        """Return how many equally weighted neighbors those of each row are worth, (n,)."""
+        """Return the effective number of neighbors of each row.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The number of equally weighted neighbors that would have the same variance: 1 / sum of squared weights.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0), np.arange(50.0)[:, None])
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0) % 7, 0.8, localizer=vc.Uniform(5))
+        >>> predictor.effective_sizes(vc.ModelOutputs.from_predictions([0.0], [[20.2]]))
+        array([5.])
+        """
         return self.calibration.effective_sizes(self.map_representations(outputs))
 
     def thresholds(
         self, outputs: ModelOutputs, coverages: Sequence[Coverage] | None = None, *, progress: bool = False
     ) -> Floats:
-        """Return the largest accepted score of each row, (n,); with `coverages`, at each of them, (n, coverages)."""
+        """Return the threshold of each row: the largest accepted score.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        coverages : sequence of float, Fraction or Decimal, optional
+            Target coverages. Default: the calibrated one.
+        progress : bool
+            Show a progress bar, on a terminal only.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, coverages)
+            Thresholds; with `coverages`, a column for each.
+
+        Raises
+        ------
+        ShapeMismatch
+            If the representations have another width than in calibration.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0))
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0) + 1, 0.8, method=vc.Split())
+        >>> predictor.thresholds(outputs[:2])
+        array([1., 1.])
+        """
         rows = self.map_representations(outputs)
         wanted = [self.coverage] if coverages is None else _list_coverages(coverages)
         found = self.calibration.thresholds(rows, wanted, progress="predict" if progress else None)
@@ -99,22 +224,89 @@ class Predictor(ABC):
 
     @property
     def search(self) -> NeighborSearch:
-        """How neighbors are found, with all numbers said that were chosen."""
+        """The search for neighbors, with all its numbers resolved."""
         return self.calibration.resolve_search()
 
     def recall(self, outputs: ModelOutputs) -> float:
-        """Return the share of these rows' exact neighbors that the search finds: 1 unless it is approximate.
+        """Return the share of the exact neighbors that the search finds.
 
-        Each row is compared with all that can be neighbors: some hundred rows are enough.
+        It is 1 for an exact search. Each row is compared with all rows that can be neighbors; a few hundred rows are
+        enough.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+
+        Returns
+        -------
+        float
+            Recall, between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0), np.arange(50.0)[:, None])
+        >>> vc.calibrate(outputs, np.arange(50.0) % 7, 0.8, localizer=vc.Uniform(5)).recall(outputs[:10])
+        1.0
         """
         return self.calibration.recall(self.map_representations(outputs))
 
     def neighbors(self, outputs: ModelOutputs) -> Iterator[Neighbors]:
-        """Yield the neighbors of each row, nearest first."""
+        """Yield the neighbors of each row, nearest first.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+
+        Returns
+        -------
+        iterator of Neighbors
+            For each row: row numbers, distances, weights, scores and targets of its neighbors.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0), np.arange(50.0)[:, None])
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0) % 7, 0.8, localizer=vc.Uniform(3))
+        >>> next(predictor.neighbors(vc.ModelOutputs.from_predictions([0.0], [[20.2]]))).rows
+        array([20, 21, 19])
+        """
         return self.calibration.neighbors(self.map_representations(outputs))
 
     def explain(self, outputs: ModelOutputs, row: int = 0) -> Explanation:
-        """Return the neighbors of one row with their weights, and its threshold beside the global one."""
+        """Explain the threshold of one row by its neighbors.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        row : int
+            Which row to explain, from 0.
+
+        Returns
+        -------
+        Explanation
+            The neighbors with their weights, the threshold of the row and the one without a neighborhood; `str` words
+            it.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is no such row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0), np.arange(50.0)[:, None])
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0) + 1, 0.8, localizer=vc.Uniform(3))
+        >>> predictor.explain(outputs, row=20).threshold
+        1.0
+        """
         check_outputs(outputs)
         number = whole_number("row", row, least=0, most=len(outputs) - 1)
         one = outputs[number : number + 1]
@@ -126,15 +318,39 @@ class Predictor(ABC):
         )
 
     def save(self, path: str | Path, *, precision: int | None = None, model: str | None = None) -> ArtifactInfo:
-        """Save to one file, whole or not at all, that `load` reads; return what it says of itself, its size with it.
+        """Save the predictor to one file, which `load` reads.
 
-        The file holds names and numbers, never code. Representations are stored as they are, or in a `precision` of 16
-        or 32 bits; where that rounds them, the predictor of *rounded* rows is saved (see `round`). `model` is any
-        text that says which model made the outputs, such as the checksum of its weights.
+        The file holds names and numbers, never code. It is written completely or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        precision : int, optional
+            Store representations in 16 or 32 bits. If that rounds them, the predictor of the rounded rows is saved (see
+            `round`). Default: as they are.
+        model : str, optional
+            Identifies the model that made the outputs, such as the checksum of its weights.
+
+        Returns
+        -------
+        ArtifactInfo
+            A description of the file.
+
+        Raises
+        ------
+        CannotWrite
+            If the file cannot be written.
+        InvalidArgument
+            If `precision` is not 16 or 32, or `model` is not a string.
+        Incompatible
+            If a part cannot be saved, or the predictor cannot be rounded after calibration.
 
         Examples
         --------
         >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
         >>> import vicinal as vc
         >>> outputs = vc.ModelOutputs.from_predictions(np.arange(40.0), np.arange(40.0)[:, None])
         >>> predictor = vc.calibrate(outputs, np.arange(40.0) % 7, 0.8, localizer=vc.Uniform(5))
@@ -143,12 +359,23 @@ class Predictor(ABC):
         IntervalPredictor(coverage=0.8, Uniform(n_neighbors=5), method=Exact, 40 ranked rows)
         """
         if model is not None and not isinstance(model, str):
-            raise InvalidArgument("model", model, "a text that says which model made the outputs")
+            raise InvalidArgument("model", model, "a string that identifies the model that made the outputs")
         kept = self if precision is None else self.round(precision)
         return save(path, kept.document(model), precision)
 
     def document(self, model: str | None = None) -> Document:
-        """Return what is saved of the predictor: its parts, arrays and facts."""
+        """Return what `save` writes: parts, arrays and facts.
+
+        Parameters
+        ----------
+        model : str, optional
+            Identifies the model that made the outputs.
+
+        Returns
+        -------
+        Document
+            The content of the file.
+        """
         return Document(
             kind=self.kind,
             parts={
@@ -173,17 +400,47 @@ class Predictor(ABC):
         )
 
     def round(self, bits: int) -> Self:
-        """Return the predictor with representations rounded to 16 or 32 bits, of calibration and test rows alike.
+        """Return the predictor with representations rounded to 16 or 32 bits.
 
-        It is calibrated anew on the rounded rows, so its guarantee holds; rows that lose nothing stay as they are.
+        Calibration and test rows are rounded alike, and the predictor is calibrated anew on the rounded rows, so its
+        guarantee holds. If rounding changes nothing, the predictor itself is returned.
+
+        Parameters
+        ----------
+        bits : int
+            16 or 32.
+
+        Returns
+        -------
+        SetPredictor or IntervalPredictor
+            A predictor of the same kind.
+
+        Raises
+        ------
+        InvalidArgument
+            If `bits` is neither 16 nor 32.
+        Incompatible
+            If the method does not keep the rows that it ranks (`SplitReference`).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0), np.arange(50.0)[:, None] / 3)
+        >>> vc.calibrate(outputs, np.arange(50.0) % 7, 0.8, localizer=vc.Uniform(5)).round(16).representation_map
+        Rounded(bits=16)
         """
         last, rows = Rounded(bits), self.calibration.reference_rows()
-        if rows is None or not self.calibration.width or lossless(rows.representations[:], np.dtype(f"f{bits // 8}")):
+        if (
+            rows is None
+            or not self.calibration.width
+            or is_lossless(rows.representations[:], np.dtype(f"f{bits // 8}"))
+        ):
             return self
         if not self.method.ranks_reference:
             msg = (
-                f"{type(self.method).__name__} ranks rows that it does not keep, so it cannot be rounded afterwards; "
-                "calibrate with {rounding}."
+                f"{type(self.method).__name__} does not keep the rows that it ranks, so it cannot be rounded after "
+                "calibration. Calibrate with {rounding}."
             )
             raise Incompatible(msg, rounding=Option("representation_map", f"Rounded({bits})"))
         first = () if self.representation_map is None else (self.representation_map,)
@@ -191,16 +448,45 @@ class Predictor(ABC):
         return replace(self.recalibrate(found), representation_map=Chained((*first, last)))
 
     def recalibrate(self, rows: ScoredRows, progress: str | None = None) -> Self:
-        """Return the predictor of the same method and localizer on other rows, or on the same anew."""
+        """Return the predictor calibrated by the same method on other rows.
+
+        Parameters
+        ----------
+        rows : ScoredRows
+            Rows with representations, scores and targets.
+        progress : str, optional
+            Label of a progress bar. Default: none.
+
+        Returns
+        -------
+        SetPredictor or IntervalPredictor
+            A predictor of the same kind.
+        """
         task = Task(rows, self.localizer, self.calibration.get_search(), progress=progress)
         return replace(self, calibration=self.method.calibrate(task))
 
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
-        """Return what is known of the targets, to be saved."""
+        """Return the facts about the targets that are saved."""
 
     def map_representations(self, outputs: ModelOutputs) -> Readable:
-        """Return the mapped representations, checked against those of the calibration rows."""
+        """Return the mapped representations, checked against those of calibration.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+
+        Returns
+        -------
+        array of shape (n, d)
+            Representations; d is 0 if there is no neighborhood.
+
+        Raises
+        ------
+        ShapeMismatch
+            If they have another width than in calibration.
+        """
         if not isinstance(outputs, ModelOutputs):
             check_outputs(outputs)
         width = self.calibration.width
@@ -235,7 +521,7 @@ class Predictor(ABC):
 
     @property
     def reads_representations(self) -> bool:
-        """Whether any part looks at representations: the neighborhood, or what scores are made of."""
+        """Whether any part uses representations: the neighborhood, the probability model or the score."""
         return bool(self.calibration.width) or self.scores_read_representations
 
     @property
@@ -245,20 +531,188 @@ class Predictor(ABC):
 
     @abstractmethod
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
-        """Return p-values of candidates, or of the targets."""
+        """Return p-values of candidates, or of the targets.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,), optional
+            Labels or values.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, classes)
+            The p-values.
+        """
 
     @abstractmethod
     def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
-        """Return the nonconformity of each row's target, (n,): a fixed function of a row, no matter which others."""
+        """Return the nonconformity score of each row's target.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,)
+            Labels or values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The scores; each depends on its own row only.
+        """
 
     @abstractmethod
     def check_targets(self, outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:
-        """Return the targets of rows as checked numbers, (n,)."""
+        """Return the targets as checked numbers.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,)
+            Labels (numbers or names) or values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Class numbers or values.
+        """
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SetPredictor(Predictor):
-    """Prediction sets around a classifier."""
+class RegionPredictor(Predictor, Generic[OutputsT, RegionsT]):
+    """A predictor, generic in the types of its inputs and answers."""
+
+    def predict(self, outputs: OutputsT, *, memory: float | str | None = None, progress: bool = False) -> RegionsT:
+        """Predict a set or an interval for each row.
+
+        Parameters
+        ----------
+        outputs : ClassificationOutputs or RegressionOutputs
+            Outputs of the model for n rows, of the same kind as in calibration.
+        memory : float or str, optional
+            Limit on working memory, in megabytes or as "2 GB", not counting inputs and answers. Default:
+            `VICINAL_MEMORY`, or 512 MB.
+        progress : bool
+            Show a progress bar, on a terminal only.
+
+        Returns
+        -------
+        PredictionSets or PredictionIntervals
+            The labels, or the interval of values, whose score is at most the threshold of the row.
+
+        Raises
+        ------
+        ShapeMismatch
+            If the outputs have another number of classes or columns than in calibration.
+        Incompatible
+            If the outputs are of the wrong kind, or lack what a part needs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(50))
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0) / 50, 0.8, method=vc.Split())
+        >>> predictor.predict(vc.ModelOutputs.from_predictions([1.0])).upper
+        array([1.8])
+        """
+        return self.predict_at(outputs, [self.coverage], memory=memory, progress=progress)[0]
+
+    def predict_at(
+        self,
+        outputs: OutputsT,
+        coverages: Sequence[Coverage],
+        *,
+        memory: float | str | None = None,
+        progress: bool = False,
+    ) -> list[RegionsT]:
+        """Predict at several coverages; distances and probabilities are computed once for all of them.
+
+        Parameters
+        ----------
+        outputs : ClassificationOutputs or RegressionOutputs
+            Outputs of the model for n rows, of the same kind as in calibration.
+        coverages : sequence of float, Fraction or Decimal
+            Target coverages.
+        memory : float or str, optional
+            Limit on working memory, as in `predict`.
+        progress : bool
+            Show a progress bar, on a terminal only.
+
+        Returns
+        -------
+        list of PredictionSets or PredictionIntervals
+            The answers at each coverage.
+
+        Raises
+        ------
+        TooFewRows
+            If a coverage needs more calibration rows than there are.
+        InvalidArgument
+            If `coverages` is not a list of numbers between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(50))
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0) / 50, 0.8, method=vc.Split())
+        >>> [float(found.upper[0]) for found in predictor.predict_at(outputs[:1], [0.5, 0.9])]
+        [0.5, 0.9]
+        """
+        with within(memory):
+            return self._predict_at(outputs, _list_coverages(coverages), "predict" if progress else None)
+
+    @abstractmethod
+    def _predict_at(self, outputs: OutputsT, coverages: list[Coverage], bar: str | None) -> list[RegionsT]:
+        """Return the answers at each coverage; `bar` is the label of a progress bar, or None for none."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
+    """A calibrated predictor of prediction sets, for a classifier.
+
+    Parameters
+    ----------
+    coverage : float, Fraction or Decimal
+        Target coverage.
+    localizer : Localizer or None
+        Defines the neighbors of a row; None if the method has no neighborhood.
+    representation_map : RepresentationMap or None
+        Fitted map applied to representations before distances are computed.
+    method : Method
+        Calibration method.
+    calibration : Calibration
+        Scores and local ranks of the calibration rows.
+    tuning : TuningReport, optional
+        How the parts were chosen, if `calibrate` chose them.
+    remark : str
+        What was done with the rows before calibration.
+    data : str
+        Fingerprint of the rows given to `calibrate`.
+    seen : ndarray of shape (n, 2), optional
+        Fingerprint of each of these rows, by which they are recognized when they are used again.
+    row_ids : ndarray of shape (n,), optional
+        Ids of the rows that can be neighbors.
+    score : ClassificationScore
+        Nonconformity score.
+    probability_model : ProbabilityModel or None
+        Fitted model that adjusts the probabilities.
+    n_classes : int
+        Number of classes.
+    class_names : tuple of str or None
+        Names of the classes.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> vc.calibrate(data.outputs[:500], data.labels[:500], 0.9, localizer=vc.Uniform(50))
+    SetPredictor(coverage=0.9, Uniform(n_neighbors=50), method=Exact, 500 ranked rows)
+    """
 
     score: ClassificationScore
     probability_model: ProbabilityModel | None
@@ -269,61 +723,44 @@ class SetPredictor(Predictor):
 
     @property
     def scores_read_representations(self) -> bool:
-        """Whether the probabilities look at representations."""
+        """Whether the probability model uses representations."""
         return self.probability_model is not None and self.probability_model.reads_representations
 
     def _facts(self) -> dict[str, Any]:
         """Return number and names of the classes."""
         return {"n_classes": self.n_classes, "class_names": self.class_names}
 
-    def predict(
-        self, outputs: ClassificationOutputs, *, memory: float | str | None = None, progress: bool = False
-    ) -> PredictionSets:
-        """Return the set of labels of each row whose score is at most its threshold.
-
-        `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs and the answer.
-        """
-        return self.predict_at(outputs, [self.coverage], memory=memory, progress=progress)[0]
-
-    def predict_at(
-        self,
-        outputs: ClassificationOutputs,
-        coverages: Sequence[Coverage],
-        *,
-        memory: float | str | None = None,
-        progress: bool = False,
+    def _predict_at(
+        self, outputs: ClassificationOutputs, coverages: list[Coverage], bar: str | None
     ) -> list[PredictionSets]:
-        """Return the sets at each coverage; distances and probabilities are computed once for all."""
-        with within(memory):
-            self.check_classes(outputs)
-            wanted = _list_coverages(coverages)
-            rows, bar = self.map_representations(outputs), "predict" if progress else None
-            thresholds = self.calibration.thresholds(rows, wanted, progress=bar)
-            n, seed = len(thresholds), self.score.seed
-            uniforms = np.zeros(n) if seed is None else row_uniforms(outputs, seed)
-            members: list[Bools] = [np.empty((0, self.n_classes), np.bool_) for _ in wanted]
-            confidences = np.empty(n)
-            for start, chunk in probability_chunks(outputs, self.probability_model):
-                some = slice(start, start + len(chunk))
-                confidences[some] = row_maxima(chunk)
-                for number in range(len(wanted)):
-                    found = self._members(chunk, uniforms[some], np.ascontiguousarray(thresholds[some, number]))
-                    if len(chunk) == n:  # all at once: no copy
-                        members[number] = found
-                        continue
-                    if start == 0:
-                        members[number] = np.empty((n, self.n_classes), np.bool_)
-                    members[number][some] = found
-            return [
-                PredictionSets(
-                    found,
-                    np.ascontiguousarray(thresholds[:, number]),
-                    confidences,
-                    outputs.class_names or self.class_names,
-                    float(exact_coverage(coverage)),
-                )
-                for number, (coverage, found) in enumerate(zip(wanted, members, strict=True))
-            ]
+        """Compute the probabilities once, a chunk of rows at a time, and compare their scores with all thresholds."""
+        self.check_classes(outputs)
+        thresholds = self.calibration.thresholds(self.map_representations(outputs), coverages, progress=bar)
+        n, seed = len(thresholds), self.score.seed
+        uniforms = np.zeros(n) if seed is None else row_uniforms(outputs, seed)
+        members: list[Bools] = [np.empty((0, self.n_classes), np.bool_) for _ in coverages]
+        confidences = np.empty(n)
+        for start, chunk in probability_chunks(outputs, self.probability_model):
+            some = slice(start, start + len(chunk))
+            confidences[some] = row_maxima(chunk)
+            for number in range(len(coverages)):
+                found = self._members(chunk, uniforms[some], np.ascontiguousarray(thresholds[some, number]))
+                if len(chunk) == n:  # all rows at once: no copy
+                    members[number] = found
+                    continue
+                if start == 0:
+                    members[number] = np.empty((n, self.n_classes), np.bool_)
+                members[number][some] = found
+        return [
+            PredictionSets(
+                found,
+                np.ascontiguousarray(thresholds[:, number]),
+                confidences,
+                outputs.class_names or self.class_names,
+                float(exact_coverage(coverage)),
+            )
+            for number, (coverage, found) in enumerate(zip(coverages, members, strict=True))
+        ]
 
     def _members(self, chunk: Reals, uniforms: Floats, thresholds: Floats) -> Bools:
         found: Bools = self.score.find_members(array_api_compat.numpy, chunk, uniforms, thresholds)
@@ -333,9 +770,38 @@ class SetPredictor(Predictor):
         return found
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
-        """Return the p-value of every label, (n, classes), or of the targets, (n,).
+        """Return the p-value of every label, or of the targets.
 
-        A label is in the set where its p-value exceeds (n + 1 - m) / (n + 1); for PaperLiteral, (n - m) / n.
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,), optional
+            Labels, as numbers or names. Default: all labels.
+
+        Returns
+        -------
+        ndarray of shape (n, classes) or (n,)
+            The p-values; with `targets`, one for each row.
+
+        Raises
+        ------
+        ShapeMismatch
+            If the outputs have another number of classes than in calibration.
+
+        Notes
+        -----
+        The p-value of a label is the share of the n + 1 rows, the test row included, whose pair of local rank and score
+        is at least that of the test row with this label. A label is in the set exactly when its p-value exceeds (n + 1
+        - m) / (n + 1), with m = ceil(c (n + 1)) for coverage c. `PaperLiteral` counts n rows instead of n + 1.
+
+        Examples
+        --------
+        >>> import vicinal as vc
+        >>> data = vc.datasets.load_cifar100_resnet18()
+        >>> predictor = vc.calibrate(data.outputs[:500], data.labels[:500], 0.9, method=vc.Split())
+        >>> predictor.p_values(data.outputs[500:503]).shape
+        (3, 100)
         """
         classified = self.check_classes(outputs)
         if targets is not None:
@@ -353,17 +819,77 @@ class SetPredictor(Predictor):
         return self.calibration.p_values(self.map_representations(outputs), self.label_scores(outputs)[1])
 
     def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
-        """Return the score of each row's label, given as a number or a name, (n,)."""
+        """Return the nonconformity score of each row's label.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,)
+            Labels, as numbers or names.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The scores; each depends on its own row only.
+
+        Examples
+        --------
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_probabilities([[0.75, 0.25], [0.5, 0.5]] * 10)
+        >>> predictor = vc.calibrate(outputs, [0, 1] * 10, 0.5, score=vc.LAC(), method=vc.Split())
+        >>> predictor.target_scores(outputs[:2], [0, 1])
+        array([0.25, 0.5 ])
+        """
         labels = self.check_targets(outputs, targets)
         return label_scores(self.check_classes(outputs), labels, self.score, self.probability_model)
 
     def check_targets(self, outputs: ModelOutputs, targets: ArrayLike) -> Ints:
-        """Return the labels of rows, given as numbers or names, as class numbers, (n,)."""
+        """Return labels as class numbers.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,)
+            Labels, as numbers or names.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Class numbers.
+
+        Raises
+        ------
+        InvalidValue
+            If a label is none of the classes.
+        """
         names = self.check_classes(outputs).class_names or self.class_names
         return as_labels(targets, len(outputs), self.n_classes, names)
 
     def label_scores(self, outputs: ClassificationOutputs) -> tuple[Floats, Floats]:
-        """Return probability and score of every label, (n, classes) each."""
+        """Return probability and nonconformity score of every label.
+
+        Parameters
+        ----------
+        outputs : ClassificationOutputs
+            Outputs of the model for n rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, classes)
+            The probabilities, adjusted by the probability model.
+        scores : ndarray of shape (n, classes)
+            The scores.
+
+        Examples
+        --------
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_probabilities([[0.75, 0.25], [0.5, 0.5]] * 10)
+        >>> predictor = vc.calibrate(outputs, [0, 1] * 10, 0.5, score=vc.LAC(), method=vc.Split())
+        >>> predictor.label_scores(outputs[:1])[1]
+        array([[0.25, 0.75]])
+        """
         uniforms = row_uniforms(self.check_classes(outputs), self.score.seed)
         probabilities = np.empty((len(outputs), self.n_classes))
         scores = np.empty(probabilities.shape)
@@ -374,7 +900,25 @@ class SetPredictor(Predictor):
         return probabilities, scores
 
     def check_classes(self, outputs: ModelOutputs) -> ClassificationOutputs:
-        """Return outputs of the classes that were calibrated on; refuse others."""
+        """Return the outputs if their classes are those of calibration.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model.
+
+        Returns
+        -------
+        ClassificationOutputs
+            The same outputs.
+
+        Raises
+        ------
+        ShapeMismatch
+            If the number of classes differs.
+        Incompatible
+            If the names of the classes differ, or the outputs are a regression's.
+        """
         classified = as_classification(outputs)
         if classified.n_classes != self.n_classes:
             msg = f"outputs must have {self.n_classes} classes, as in calibration; got {classified.n_classes}."
@@ -387,70 +931,157 @@ class SetPredictor(Predictor):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class IntervalPredictor(Predictor):
-    """Prediction intervals around a regression model."""
+class IntervalPredictor(RegionPredictor[RegressionOutputs, PredictionIntervals]):
+    """A calibrated predictor of prediction intervals, for a regression.
+
+    Parameters
+    ----------
+    coverage : float, Fraction or Decimal
+        Target coverage.
+    localizer : Localizer or None
+        Defines the neighbors of a row; None if the method has no neighborhood.
+    representation_map : RepresentationMap or None
+        Fitted map applied to representations before distances are computed.
+    method : Method
+        Calibration method.
+    calibration : Calibration
+        Scores and local ranks of the calibration rows.
+    tuning : TuningReport, optional
+        How the parts were chosen, if `calibrate` chose them.
+    remark : str
+        What was done with the rows before calibration.
+    data : str
+        Fingerprint of the rows given to `calibrate`.
+    seen : ndarray of shape (n, 2), optional
+        Fingerprint of each of these rows, by which they are recognized when they are used again.
+    row_ids : ndarray of shape (n,), optional
+        Ids of the rows that can be neighbors.
+    score : RegressionScore
+        Nonconformity score.
+    target_range : TargetRange, optional
+        Range of possible targets, to which intervals are clipped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0), np.arange(50.0)[:, None])
+    >>> vc.calibrate(outputs, np.arange(50.0) % 7, 0.8, localizer=vc.Uniform(5))
+    IntervalPredictor(coverage=0.8, Uniform(n_neighbors=5), method=Exact, 50 ranked rows)
+    """
 
     score: RegressionScore
-    target_range: TargetRange | None = None  # what a target can be
+    target_range: TargetRange | None = None
 
     kind: ClassVar[str] = "intervals"
 
     @property
     def scores_read_representations(self) -> bool:
-        """Whether the score looks at representations."""
+        """Whether the score uses representations."""
         return self.score.reads_representations
 
     def _facts(self) -> dict[str, Any]:
-        """Return what a target can be."""
+        """Return the range of targets."""
         return {"target_range": self.target_range}
 
-    def predict(
-        self, outputs: RegressionOutputs, *, memory: float | str | None = None, progress: bool = False
-    ) -> PredictionIntervals:
-        """Return the interval of each row whose values score at most its threshold.
-
-        `memory`, in megabytes or as "2 GB", is what may be used at a time beside the inputs and the answer.
-        """
-        return self.predict_at(outputs, [self.coverage], memory=memory, progress=progress)[0]
-
-    def predict_at(
-        self,
-        outputs: RegressionOutputs,
-        coverages: Sequence[Coverage],
-        *,
-        memory: float | str | None = None,
-        progress: bool = False,
+    def _predict_at(
+        self, outputs: RegressionOutputs, coverages: list[Coverage], bar: str | None
     ) -> list[PredictionIntervals]:
-        """Return the intervals at each coverage; distances are computed once for all."""
-        with within(memory):
-            self.score.check(as_regression(outputs))
-            wanted = _list_coverages(coverages)
-            thresholds = np.ascontiguousarray(self.thresholds(outputs, wanted, progress=progress).T)
-            prepared = self.score.prepare(outputs)
-            return [
-                PredictionIntervals(*self._bounds(prepared, column), column, float(exact_coverage(coverage)))
-                for coverage, column in zip(wanted, thresholds, strict=True)
-            ]
+        self.score.check(as_regression(outputs))
+        rows = self.map_representations(outputs)
+        thresholds = np.ascontiguousarray(self.calibration.thresholds(rows, coverages, progress=bar).T)
+        prepared = self.score.prepare(outputs)
+        return [
+            PredictionIntervals(*self._bounds(prepared, column), column, float(exact_coverage(coverage)))
+            for coverage, column in zip(coverages, thresholds, strict=True)
+        ]
 
     def _bounds(self, prepared: RegressionOutputs, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Return the values that score at most a threshold, as far as they are possible."""
+        """Return the interval of values that score at most a threshold, clipped to the range of targets."""
         found = self.score.find_interval(prepared, thresholds)
         return found if self.target_range is None else self.target_range.clip(*found)
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
-        """Return the p-value of each target, (n,); regression has no list of candidates, so `targets` is needed."""
+        """Return the p-value of each row's target.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,)
+            Values. They are required: a regression has no list of candidates.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The p-values: a value is in the interval exactly when its p-value exceeds (n + 1 - m) / (n + 1).
+
+        Raises
+        ------
+        Incompatible
+            If `targets` is None.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(9))
+        >>> predictor = vc.calibrate(outputs, np.arange(9.0), 0.8, method=vc.Split())
+        >>> predictor.p_values(outputs[:2], [0.0, 100.0])
+        array([1. , 0.1])
+        """
         if targets is None:
-            msg = "p_values of a regression needs targets: one value for each row."
+            msg = "p_values of a regression needs targets, one value for each row: p_values(outputs, targets)."
             raise Incompatible(msg)
         scores = self.target_scores(outputs, targets)
         return self.calibration.p_values(self.map_representations(outputs), scores[:, None])[:, 0]
 
     def target_scores(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
-        """Return the score of each row's value, (n,)."""
+        """Return the nonconformity score of each row's value.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,)
+            Values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The scores; each depends on its own row only.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(9))
+        >>> predictor = vc.calibrate(outputs, np.arange(9.0), 0.8, method=vc.Split())
+        >>> predictor.target_scores(outputs[:2], [-3.0, 2.0])
+        array([3., 2.])
+        """
         return score_targets(as_regression(outputs), self.check_targets(outputs, targets), self.score)
 
     def check_targets(self, outputs: ModelOutputs, targets: ArrayLike) -> Floats:
-        """Return the targets of rows as finite numbers, (n,); refuse what is not possible."""
+        """Return the targets as finite numbers.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,)
+            Values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The values as float64.
+
+        Raises
+        ------
+        InvalidValue
+            If a value is not finite, or outside the range of targets.
+        """
         values = as_targets(targets, len(outputs))
         if self.target_range is not None:
             self.target_range.check(values)
@@ -458,10 +1089,10 @@ class IntervalPredictor(Predictor):
 
 
 def check_outputs(outputs: ModelOutputs) -> None:
-    """Refuse anything but outputs of a model."""
+    """Raise an error unless these are outputs of a model."""
     if not isinstance(outputs, ModelOutputs):
         hint = " collect returns a pair: outputs, targets = collect(...)." if isinstance(outputs, tuple) else ""
-        msg = f"this needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}.{hint}"
+        msg = f"outputs must be ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}.{hint}"
         raise Incompatible(msg)
 
 

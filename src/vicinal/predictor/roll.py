@@ -1,4 +1,4 @@
-"""Rolling a predictor on: rows whose targets have become known come in, the oldest go."""
+"""The function `roll`: add rows whose targets became known, and drop the oldest rows."""
 
 from __future__ import annotations
 
@@ -51,20 +51,47 @@ def roll(
     memory: float | str | None = None,
     progress: bool = False,
 ) -> SetPredictor | IntervalPredictor:
-    """Return the predictor with these rows added to those it is calibrated on, and the `drop` oldest gone.
+    """Return the predictor with new calibration rows added and the oldest ones dropped.
 
-    Without `drop`, as many go as come, so that the window stays as long as it is. The outcome is that of calibrating
-    anew on the rows in it, to the bit; but Exact ranks again only rows in whose neighborhood one came or went, and
-    SplitReference, whose reference rows stay, only the new ones. Rows are numbered from the oldest; the parts stay as
-    they were chosen. Rows that were calibrated or tuned on are refused. `memory` as in `calibrate`.
+    The result equals calibrating anew on the rows that remain, to the bit, at a lower cost: `Exact` ranks again only
+    the rows whose neighbors changed. `SplitReference` keeps its reference rows and ranks the new rows only. The parts
+    stay as they are. Rows are numbered from the oldest.
+
+    Parameters
+    ----------
+    predictor : SetPredictor or IntervalPredictor
+        Made by `calibrate`, `load` or `roll`.
+    outputs : ModelOutputs
+        Outputs of the model for n new rows, oldest first.
+    targets : array-like of shape (n,)
+        Their labels or values.
+    drop : int, optional
+        How many of the oldest rows are dropped. Default: as many as are added.
+    memory : float or str, optional
+        Limit on working memory, as in `calibrate`.
+    progress : bool
+        Show a progress bar, on a terminal only.
+
+    Returns
+    -------
+    SetPredictor or IntervalPredictor
+        A predictor of the same kind.
+
+    Raises
+    ------
+    TooFewRows
+        If there is no new row, or too few rows remain for the coverage.
+    Incompatible
+        If the new rows do not fit the predictor, or it was calibrated or tuned on one of them.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import vicinal as vc
     >>> rows = vc.ModelOutputs.from_predictions(np.arange(60.0), np.arange(60.0)[:, None])
     >>> targets = np.arange(60.0) % 7
     >>> predictor = vc.calibrate(rows[:50], targets[:50], 0.8, localizer=vc.Uniform(5))
-    >>> roll(predictor, rows[50:], targets[50:])
+    >>> vc.roll(predictor, rows[50:], targets[50:])
     IntervalPredictor(coverage=0.8, Uniform(n_neighbors=5), method=Exact, 50 ranked rows)
     """
     if not isinstance(predictor, (SetPredictor, IntervalPredictor)):
@@ -86,10 +113,10 @@ def _roll(
     progress: str | None,
 ) -> SetPredictor | IntervalPredictor:
     known = predictor.calibration
-    require_numbers(known.row_numbers)  # of rows whose order nobody knows, none is the oldest
+    require_numbers(known.row_numbers)  # without row numbers, the oldest rows are unknown
     values = predictor.check_targets(outputs, targets)
     count = rows_to_drop(drop, known.n_ranked, len(outputs))
-    late = max(0, count - known.n_ranked)  # more go than there were: the oldest of the new ones go too
+    late = max(0, count - known.n_ranked)  # more rows are dropped than there were: the oldest new rows go too
     new, values, count = outputs[late:], values[late:], count - late
     marks = _new_marks(predictor, new, values)
     task = Task(_score_new(predictor, new, values), predictor.localizer, known.get_search(), progress=progress)
@@ -107,14 +134,14 @@ def _roll(
 
 
 def _new_marks(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, values: Ints | Floats) -> Floats:
-    """Return the marks of rows that are new to the predictor; refuse those it has seen."""
+    """Return the fingerprints of the new rows; raise an error if the predictor has seen one of them."""
     marks = row_marks(outputs, values)
     tuned = None if predictor.tuning is None else predictor.tuning.seen
     for known, what in ((predictor.seen, "calibrated"), (tuned, "tuned")):
         if known is not None:
             message = (
-                f"new rows must be other rows than this predictor was {what} on; {{repeats}}. A row that counts "
-                "twice breaks the guarantee. Was this roll done before?"
+                f"the predictor was {what} on some of the new rows ({{repeats}}). A row that counts twice breaks the "
+                "guarantee. Give rows that the predictor has not seen; perhaps this roll was already done."
             )
             check_repeats(known, marks, message)
     rows = predictor.calibration.reference_rows()
@@ -124,7 +151,7 @@ def _new_marks(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutput
 
 
 def _score_new(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, values: Ints | Floats) -> ScoredRows:
-    """Return the new rows scored; refuse rows that do not fit, or that a fitted part remembers."""
+    """Return the new rows with their scores; raise an error if they do not fit, or a part was fitted on them."""
     score = fit_score(outputs, predictor.score)
     model = None if isinstance(predictor, IntervalPredictor) else predictor.probability_model
     if model is not None:
@@ -135,12 +162,12 @@ def _score_new(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutput
 
 
 def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | None:
-    """Return the ids of the rows that neighbors are numbered by."""
+    """Return the ids of the rows by which neighbors are numbered."""
     if predictor.row_ids is None or not predictor.method.ranks_reference:
         return predictor.row_ids
     if outputs.row_ids is None or outputs.row_ids.dtype.kind != predictor.row_ids.dtype.kind:
         kind = "text" if predictor.row_ids.dtype.kind == "U" else "whole numbers"
-        msg = f"the rows of this predictor have row_ids, {kind}: give such for the new rows too."
+        msg = f"the rows of this predictor have row_ids ({kind}). Give row_ids of this type for the new rows too."
         raise Incompatible(msg)
     numbers = require_numbers(predictor.calibration.row_numbers)
     oldest_first = numbers[find_kept_places(numbers, drop)]
@@ -150,7 +177,7 @@ def _ids(predictor: Predictor, outputs: ModelOutputs, drop: int) -> RowIds | Non
 
 
 def _window(predictor: Predictor, marks: Floats, new: Floats, drop: int) -> Floats:
-    """Return marks in the order of the rows' new numbers, and after them those of rows that are not ranked."""
+    """Return the fingerprints of the rows that remain, in their new order, then those of rows that are not ranked."""
     numbers = require_numbers(predictor.calibration.row_numbers)
     others = np.delete(marks, numbers, axis=0)
     return np.concatenate([marks[numbers[find_kept_places(numbers, drop)]], new, others])

@@ -65,7 +65,7 @@ class CsvTable(ArrowFile):
             above, first = lines(), next(rows, [])
         _check_header(header, show_path(path))
         if first and len(first) != len(header):
-            raise _ragged(show_path(path), 0, len(first), len(header))
+            raise _describe_row_length(show_path(path), 0, len(first), len(header))
         names = tuple(name or f"unnamed {number}" for number, name in enumerate(header))
         wide = wide_columns(names)
         parts = {part: stem for stem, some in wide.items() for part in some}
@@ -146,7 +146,7 @@ class CsvTable(ArrowFile):
             next(rows, None)
             for row, values in enumerate(rows):
                 if len(values) != len(self.names):
-                    return _ragged(self.name, row, len(values), len(self.names))
+                    return _describe_row_length(self.name, row, len(values), len(self.names))
                 for number, name in wanted:
                     pattern, expected = EXPECTED.get(self.kinds[name], (None, ""))
                     if pattern is not None and not pattern.fullmatch(values[number]):
@@ -210,5 +210,5 @@ def _check_header(header: Sequence[str], what: str) -> None:
         raise InvalidFile(msg)
 
 
-def _ragged(what: str, row: int, found: int, expected: int) -> InvalidFile:
+def _describe_row_length(what: str, row: int, found: int, expected: int) -> InvalidFile:
     return InvalidFile(f"{what}: row {row} has {found} values, and the header {expected} columns. Write it again.")

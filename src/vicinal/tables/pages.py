@@ -53,43 +53,43 @@ class Header:
     def read_struct(self) -> dict[int, int]:
         """Return the whole numbers of a struct by the numbers of their fields; other fields are passed over."""
         found, field = dict[int, int](), 0
-        while (head := self._byte()) != 0:
-            field = field + (head >> 4) if head >> 4 else self._signed()
-            value = self._value(head & 15)
+        while (head := self._read_byte()) != 0:
+            field = field + (head >> 4) if head >> 4 else self._read_signed()
+            value = self._read_value(head & 15)
             if value is not None:
                 found[field] = value
         return found
 
-    def _byte(self) -> int:
+    def _read_byte(self) -> int:
         self.place += 1
         return self.data[self.place - 1]  # beyond its end: IndexError, as a damaged file gives
 
-    def _varint(self) -> int:
+    def _read_varint(self) -> int:
         value = shift = 0
         while True:
-            byte = self._byte()
+            byte = self._read_byte()
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:  # noqa: PLR2004  the last byte
                 return value
 
-    def _signed(self) -> int:
-        value = self._varint()
+    def _read_signed(self) -> int:
+        value = self._read_varint()
         return (value >> 1) ^ -(value & 1)
 
-    def _value(self, kind: int) -> int | None:
+    def _read_value(self, kind: int) -> int | None:
         """Read one value; return it where it is a whole number."""
         if kind in WHOLE:
-            return self._signed()
+            return self._read_signed()
         if kind == BINARY:
-            length = self._varint()
+            length = self._read_varint()
             self.place += length
         elif kind in (BYTE, DOUBLE):
             self.place += 1 if kind == BYTE else 8
         elif kind in LISTS:
-            head = self._byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):  # noqa: PLR2004  or its own number
-                self._value(head & 15)
+            head = self._read_byte()
+            for _ in range(head >> 4 if head >> 4 < 15 else self._read_varint()):  # noqa: PLR2004  or its own number
+                self._read_value(head & 15)
         elif kind == STRUCT:
             self.read_struct()
         elif kind not in BOOLEANS:

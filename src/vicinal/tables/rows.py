@@ -169,10 +169,10 @@ def recognize_columns(
     kinds = [kind for kind, columns in OUTPUTS.items() if all(name in called for name in columns)]
     if len(kinds) != 1:
         expected = "one of logits, probabilities, predictions, or lower and upper"
-        raise _lacking(table, expected, kinds, ("logits", "probabilities", "predictions"))
+        raise _describe_missing(table, expected, kinds, ("logits", "probabilities", "predictions"))
     targets = [name for name in TARGETS if name in called]
     if truth and len(targets) != 1:
-        raise _lacking(table, "labels or targets, the truth of each row", targets, TARGETS)
+        raise _describe_missing(table, "labels or targets, the truth of each row", targets, TARGETS)
     meanings = (*OUTPUTS[kinds[0]], *(name for name in COMPANIONS.get(kinds[0], CLASSIFIED) if name in called))
     return Rows(
         table,
@@ -210,7 +210,7 @@ def _name_columns(table: Table, names: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _lacking(table: Table, expected: str, kinds: Sequence[str], wanted: Sequence[str]) -> InvalidFile:
+def _describe_missing(table: Table, expected: str, kinds: Sequence[str], wanted: Sequence[str]) -> InvalidFile:
     """Say what a table lacks, what it has instead, and what may have been meant."""
     lacks = f"{table.name} must have {expected}; "
     if len(kinds) > 1:

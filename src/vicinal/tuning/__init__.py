@@ -1,4 +1,4 @@
-"""Tuning: the smallest sets that rows which are not calibration rows can promise."""
+"""Tuning: choose score, neighborhood and fitted parts on rows that are not calibration rows."""
 
 from vicinal.tuning.objectives import ClassGap, DecileGap, MeanSize, Objective
 from vicinal.tuning.report import Candidate, TuningReport

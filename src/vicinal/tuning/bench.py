@@ -1,4 +1,4 @@
-"""Everything that candidates share, made once: fitted parts, scores of the tuning rows, neighbor lists, folds."""
+"""What all candidates share, computed once: fitted parts, scores of the tuning rows, neighbor lists and folds."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ from vicinal.tuning.judge import Judge, ScoredLabels, ScoredTask, ScoredValues
 from vicinal.tuning.space import ProbabilityPlan, Space
 
 CACHED_BYTES = 2**28
-"""Scores of all labels that are kept at a time."""
+"""Limit on the memory for scores of all labels that are kept at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One way to get scores: a score and the probabilities it reads."""
+    """A score and the probabilities it is computed from."""
 
     score: Score
     probability_model: ProbabilityModel | None
-    number: int  # which of the probabilities
-    key: Hashable  # what tells it from the others: a score need not be hashable
-    loss: float = 0.0  # mean negative log-likelihood of the probabilities, each row left out; 0 for a regression
+    number: int  # index of the probabilities
+    key: Hashable  # identifies the source: a score need not be hashable
+    loss: float = 0.0  # mean negative log-likelihood, each row left out; 0 for a regression
 
 
 class Scores(Protocol):
-    """The scores of the tuning rows, from any source."""
+    """Scores of the tuning rows for several sources."""
 
     sources: list[Source]
     bytes_each: int
 
     def of(self, source: Source) -> ScoredTask:
-        """Return the rows scored."""
+        """Return the scores of the rows for one source."""
 
 
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
-    """A map, and every row's neighbors under it."""
+    """A representation map, and every row's neighbors under it."""
 
     representation_map: RepresentationMap | None
     lists: NeighborLists
@@ -71,7 +71,7 @@ class Neighborhoods:
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """What a search asks for candidates."""
+    """What a strategy needs to judge candidates."""
 
     judge: Judge
     scores: Scores
@@ -80,11 +80,11 @@ class Bench:
 
     @property
     def block(self) -> int:
-        """How many sources' scores may be kept at a time."""
+        """Number of sources whose scores may be kept in memory at a time."""
         return max(1, CACHED_BYTES // self.scores.bytes_each)
 
     def score(self, source: Source) -> ScoredTask:
-        """Return the rows scored, from the few that are kept or anew."""
+        """Return the scores for a source, from the cache or computed anew."""
         if source.key not in self.kept:
             while len(self.kept) >= self.block:
                 self.kept.popitem(last=False)
@@ -114,11 +114,11 @@ class LabelScores:
                 Source(score, model, number, (number, at), loss) for at, score in enumerate(space.scores(free))
             ]
         if not self.sources:
-            msg = "a classifier needs classification scores such as LAC() in score; got regression scores only."
+            msg = "for a classifier, score must hold a classification score such as LAC(); got regression scores only."
             raise Incompatible(msg)
 
     def of(self, source: Source) -> ScoredLabels:
-        """Return the rows scored."""
+        """Return the scores of the rows for one source."""
         score, rows = source.score, self.rows[source.number]
         assert isinstance(score, ClassificationScore)  # noqa: S101  by construction
         uniforms = row_uniforms(self.outputs, score.seed)
@@ -148,7 +148,7 @@ class ValueScores:
             self.prepared.append((score.prepare_left_out(outputs) if own else score.prepare(outputs))[judged])
 
     def of(self, source: Source) -> ScoredValues:
-        """Return the rows scored."""
+        """Return the scores of the rows for one source."""
         score, outputs = source.score, self.prepared[source.number]
         assert isinstance(score, RegressionScore)  # noqa: S101  by construction
         tenths = quantile_numbers(score.center(outputs), 10)
@@ -159,7 +159,7 @@ class ValueScores:
 def fitted_probabilities(
     plan: ProbabilityPlan, outputs: ClassificationOutputs, labels: Ints
 ) -> tuple[ProbabilityModel | None, Reals]:
-    """Return the fitted model and the probabilities of the tuning rows as if each had not been there."""
+    """Return the fitted model and the probabilities of the tuning rows, each computed without the row itself."""
     if plan is None:
         return None, given_probabilities(outputs)
     if isinstance(plan, ProbabilityModel):
@@ -167,7 +167,7 @@ def fitted_probabilities(
         return plan, apply_checked(outputs, plan)
     model = plan(outputs, labels)
     if not isinstance(model, ProbabilityModel):
-        msg = f"probability_model must hold fits that return a probability model; {plan!r} returned {model!r}."
+        msg = f"a fit function in probability_model must return a probability model; {plan!r} returned {model!r}."
         raise Incompatible(msg)
     return model, check_model_probabilities(model.apply_left_out(outputs), outputs, model)
 
@@ -177,7 +177,7 @@ def fitted_residuals(space: Space, outputs: RegressionOutputs, targets: Floats) 
     if space.score is not None:
         found = [score for score in space.score if isinstance(score, RegressionScore)]
         if not found:
-            msg = "a regression needs scores such as AbsoluteResidual() in score; got classification scores."
+            msg = "for a regression, score must hold a regression score such as CQR(); got classification scores only."
             raise Incompatible(msg)
         for score in found:
             score.check(outputs)
@@ -203,18 +203,18 @@ def neighborhoods(
     advance: Callable[[str], None],
     search: NeighborSearch | None = None,
 ) -> list[Neighborhoods]:
-    """Return every map, fitted on all rows, with the neighbors of the judged ones; none without representations."""
+    """Return every map, fitted on all rows, with the neighbors of the judged rows; empty without representations."""
     if fitting.representations is None:
         return []
-    space.most_neighbors(int(judge.calibrating.min()) - 1)  # refuses more neighbors than the smallest fold leaves
+    space.most_neighbors(int(judge.calibrating.min()) - 1)  # raises an error if there are too few rows
     most = space.most_neighbors(int(judge.calibrating.max()) - 1)
     found = []
     width = fitting.representations.shape[1]
     for plan in space.maps(regression=isinstance(fitting, RegressionOutputs), width=width):
-        advance(f"neighbors, representation {'as given' if plan is None else plan!r}")
+        advance(f"neighbors, representations {'unchanged' if plan is None else plan!r}")
         representation_map = None if plan is None else plan.fit(fitting)
         rows = map_representations(fitting[judged], representation_map, "a neighborhood")
-        # Bandwidths are multiples of distances among all rows: the lists must reach as far.
+        # Bandwidths are multiples of distances among all rows, so the lists must be long enough for those.
         lists = NeighborLists.among(rows, most, judge.folds, space.most_neighbors(len(rows) - 1), search)
         found.append(Neighborhoods(representation_map, lists, space.localizers(lists)))
     return found
@@ -227,7 +227,7 @@ def _loss(rows: Reals, labels: Ints) -> float:
 
 
 def free_ranks(rows: Reals, labels: Ints, coverage: Coverage) -> int:
-    """Return the rank within which the coverage asked for finds its labels: the m-th smallest rank of a label."""
+    """Return the rank within which the share `coverage` of the labels lies: the m-th smallest rank of a label."""
     own = rows[np.arange(len(rows)), labels][:, None]
     earlier = np.arange(rows.shape[1]) < labels[:, None]
     ranks = 1 + np.sum((rows > own) | ((rows == own) & earlier), axis=1)

@@ -1,7 +1,7 @@
-"""Judging candidates: in each fold the other rows calibrate, leaving each row out of its own neighborhood.
+"""Cross-validation of candidates: each fold is predicted from the other folds.
 
-A candidate is judged as `LeaveOneOut` would predict the fold's rows from the others: the same local ranks, taken from
-neighbor lists that are found once. Every row is judged once, by a calibration that has not seen it.
+A candidate is judged as `LeaveOneOut` would predict the rows of a fold from the others: with the same local ranks,
+taken from neighbor lists that are computed once. Every row is judged once, by a calibration that does not contain it.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from vicinal.regions import TargetRange
 from vicinal.scores import RegressionScore
 
 MEASURED = 0.9
-"""Share of the rows that must be in tenths large enough to measure."""
+"""Share of the rows that must lie in tenths large enough to measure."""
 
 NEARBY_COVERAGE = 0.02
-"""How far from the target the size is measured too, to learn what coverage costs; at most half the way to 1."""
+"""Distance from the target of the other two coverages at which sizes are measured; at most half the way to 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredLabels:
-    """One score of the tuning rows: of their targets, and of every label."""
+    """One score of a classifier's tuning rows: of their targets, and of every label."""
 
     scores: Floats  # (n,)
     labels: Floats  # (n, classes), ascending in each row
-    tenths: Ints  # (n,) which tenth of the rows, by the model's confidence
+    tenths: Ints  # (n,) number of the tenth, by the model's confidence
     classes: Ints  # (n,)
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredValues:
-    """One score of the tuning rows of a regression."""
+    """One score of a regression's tuning rows."""
 
     scores: Floats  # (n,)
-    tenths: Ints  # (n,) which tenth of the rows, by the predicted value
+    tenths: Ints  # (n,) number of the tenth, by the predicted value
     outputs: RegressionOutputs  # prepared
     score: RegressionScore
     target_range: TargetRange | None = None
 
     def lengths(self, thresholds: Floats) -> Floats:
-        """Return how long each row's interval is at a threshold, as far as it is possible, (n,)."""
+        """Return the length of each row's interval at a threshold, clipped to the range of targets, (n,)."""
         bounds = self.score.find_interval(self.outputs, thresholds)
         lower, upper = bounds if self.target_range is None else self.target_range.clip(*bounds)
         return np.maximum(upper - lower, 0.0)
@@ -63,16 +63,16 @@ ScoredTask: TypeAlias = ScoredLabels | ScoredValues
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """Several scores of the same rows side by side, as the kernels take them."""
+    """Several scores of the same rows in one array, as the kernels need them."""
 
     parts: list[ScoredTask]
     scored: Scored
-    distinct: Floats  # (several, n) the distinct scores of each, ascending, filled up with +inf
+    distinct: Floats  # (several, n) distinct scores, ascending, padded with +inf
     labels: Floats | None  # (several, n, classes) for a classifier
 
     @classmethod
     def of(cls, parts: list[ScoredTask]) -> Several:
-        """Put scores side by side."""
+        """Stack scores."""
         scores = np.stack([one.scores for one in parts])
         codes, distinct = np.empty(scores.shape, np.int64), np.full(scores.shape, np.inf)
         for number, row in enumerate(scores):
@@ -82,7 +82,7 @@ class Several:
         if not labels:
             return cls(parts, Scored(scores, codes), distinct, None)
         stacked = np.stack(labels)
-        # The parts look into the stack from here on: label scores are large, and are held once.
+        # From here on the parts are views of the stack: label scores are large and are kept once.
         views: list[ScoredTask] = [
             replace(one, labels=stacked[at]) for at, one in enumerate(parts) if isinstance(one, ScoredLabels)
         ]
@@ -91,10 +91,10 @@ class Several:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Sizes and coverage of every row, each judged by a calibration that has not seen it."""
+    """Size and coverage of every row, each computed by a calibration that does not contain it."""
 
     target: float
-    sizes: Floats  # (n, 3) at a lower coverage, the target, and a higher one
+    sizes: Floats  # (n, 3) at a lower coverage, the target coverage and a higher one
     covered: Bools  # (n, 3)
     tenths: Ints  # (n,)
     classes: Ints | None  # (n,)
@@ -106,23 +106,20 @@ class Judged:
 
     @property
     def coverage(self) -> float:
-        """Coverage reached; folds that calibrate each other keep it close to the target."""
+        """Coverage on the rows; it is close to the target, since the folds calibrate each other."""
         return float(self.covered[:, 1].mean())
 
     @cached_property
     def price(self) -> float:
-        """What a unit of coverage costs in size, near the target."""
+        """Increase in mean size per unit of coverage, near the target."""
         coverage, size = self.covered.mean(axis=0), self.sizes.mean(axis=0)
-        high = 2 if np.isfinite(size[2]) else 1  # at the higher coverage an interval may have no end
+        high = 2 if np.isfinite(size[2]) else 1  # at the higher coverage an interval may be infinite
         rise = coverage[high] - coverage[0]
         return float((size[high] - size[0]) / rise) if rise > 0 and np.isfinite(size[high]) else 0.0
 
     @cached_property
     def influence(self) -> Floats:
-        """What each row adds to the mean size at the target coverage, (n,).
-
-        A row that happens to be covered lets the threshold sink a little: size - price * covered.
-        """
+        """What each row adds to the mean size at equal coverage: size - price * covered, (n,)."""
         return self.sizes[:, 1] - self.price * self.covered[:, 1]
 
     @property
@@ -132,16 +129,16 @@ class Judged:
 
     @cached_property
     def worst_tenth(self) -> float | None:
-        """Coverage of the least covered tenth of the rows; None where tenths are too small to measure."""
+        """Coverage of the least covered tenth of the rows; None if the tenths are too small to measure."""
         rows = np.bincount(self.tenths)
         shares = np.bincount(self.tenths, self.covered[:, 1]) / np.maximum(rows, 1)
         large = rows >= GROUP_ROWS
-        # Tied confidences make tenths uneven: the worst of a few of them would say nothing of the rows.
+        # Tied confidences make tenths uneven; the worst of a few tenths would not describe the rows.
         return float(shares[large].min()) if rows[large].sum() >= MEASURED * rows.sum() else None
 
     @cached_property
     def class_gap(self) -> float | None:
-        """Mean distance of a class's coverage from the target."""
+        """Mean over classes of |coverage - target|."""
         if self.classes is None:
             return None
         rows = np.bincount(self.classes)
@@ -156,7 +153,7 @@ def standard_error(values: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Folds of the tuning rows and the coverage at which candidates are judged."""
+    """The folds of the tuning rows and the target coverage."""
 
     folds: Ints  # (n,)
     coverage: Coverage
@@ -168,7 +165,7 @@ class Judge:
 
     @cached_property
     def orders(self) -> Ints:
-        """Which smallest pair is the level, in each fold at each coverage, (folds, 3)."""
+        """The order of the level among the sorted pairs, in each fold at each coverage, (folds, 3)."""
         share = float(exact_coverage(self.coverage))
         reach = min(NEARBY_COVERAGE, (1 - share) / 2, share / 2)
         found = []
@@ -178,7 +175,7 @@ class Judge:
         return np.array(found)
 
     def everyone(self, scored: ScoredTask) -> Judged:
-        """Judge one threshold for all: the m-th smallest score of the calibrating rows."""
+        """Judge one threshold for all rows: the m-th smallest score of the calibrating rows."""
         thresholds = np.empty((len(self.folds), 3))
         for fold, places in enumerate(self.orders):
             judged = self.folds == fold
@@ -186,7 +183,7 @@ class Judge:
         return self._judge(scored, thresholds)
 
     def neighborhoods(self, lists: NeighborLists, localizer: Localizer, several: Several) -> list[Judged]:
-        """Judge one neighborhood for several scores at once: they share its weights."""
+        """Judge one neighborhood for several scores at once, since they share its weights."""
         counts = np.array([self._count(localizer, n - 1) for n in self.calibrating.tolist()])
         near = lists.lists, counts, localizer.rule(1), several.scored
         n, most = len(self.folds), int(counts.max())
@@ -206,7 +203,7 @@ class Judge:
         return [self._result(*one) for one in zip(several.parts, sizes, covered, strict=True)]
 
     def _count(self, localizer: Localizer, others: int) -> int:
-        """Return the number of neighbors among `others`; more than there are where everyone counts."""
+        """Return the number of neighbors among `others`; for all rows, a number larger than there are."""
         return localizer.bind(others).count or len(self.folds)
 
     def _levels(self, keys: Ints, distinct: Floats) -> tuple[Ints, Floats]:

@@ -1,4 +1,4 @@
-"""What tuning is after: small sets, or small sets among those whose coverage is even enough."""
+"""Objectives of tuning: small sets, or small sets among those whose coverage is even enough."""
 
 from __future__ import annotations
 
@@ -13,46 +13,89 @@ from vicinal.errors import Incompatible, TooFewRows
 
 
 class Measured(Protocol):
-    """What an objective may look at."""
+    """The measurements that an objective may use."""
 
     @property
     def target(self) -> float:
-        """The coverage asked for."""
+        """Target coverage."""
 
     @property
     def worst_tenth(self) -> float | None:
-        """Coverage of the least covered tenth of the rows."""
+        """Coverage of the least covered tenth of the rows; None if the tenths are too small to measure."""
 
     @property
     def class_gap(self) -> float | None:
-        """Mean distance of a class's coverage from the target."""
+        """Mean over classes of |coverage - target|; None for a regression."""
 
 
 class Objective(ABC):
-    """The mean size is made small among candidates that stay within a bound, if there is one."""
+    """Minimize the mean size among the candidates that stay within a bound."""
 
     @abstractmethod
     def excess(self, measured: Measured) -> float:
-        """Return how far a candidate is beyond the bound, 0 where it keeps it."""
+        """Return by how much a candidate exceeds the bound.
+
+        Parameters
+        ----------
+        measured : Candidate
+            A candidate, or anything with `target`, `worst_tenth` and `class_gap`.
+
+        Returns
+        -------
+        float
+            0 if the candidate is within the bound.
+        """
 
     def check(self, n_rows: int, *, regression: bool) -> None:
-        """Refuse rows on which the bound cannot be measured."""
+        """Raise an error if the bound cannot be measured on these rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of tuning rows.
+        regression : bool
+            Whether the outputs are a regression's.
+
+        Raises
+        ------
+        TooFewRows
+            If there are too few rows to measure the bound.
+        Incompatible
+            If the bound does not apply to this kind of outputs.
+        """
         return
 
 
 @register
 @dataclass(frozen=True)
 class MeanSize(Objective):
-    """The smallest mean size, whatever the coverage of parts of the rows.
+    """Objective: the smallest mean size, without a bound on the coverage of groups of rows.
+
+    The size is the number of labels in a set, or the length of an interval.
 
     Examples
     --------
-    >>> MeanSize()
-    MeanSize()
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()[:200]
+    >>> space = vc.Space(score=[vc.LAC()], probability_model=[None], shares=(0.1,), multiples=(), bandwidths=())
+    >>> report = vc.tune(data.outputs, data.labels, 0.9, objective=MeanSize(), strategy=vc.Grid(space))
+    >>> report.met
+    True
     """
 
     def excess(self, measured: Measured) -> float:
-        """Return 0: there is no bound."""
+        """Return 0: there is no bound.
+
+        Parameters
+        ----------
+        measured : Candidate
+            A candidate.
+
+        Returns
+        -------
+        float
+            Always 0.
+        """
         del measured
         return 0.0
 
@@ -60,9 +103,17 @@ class MeanSize(Objective):
 @register
 @dataclass(frozen=True)
 class DecileGap(Objective):
-    """The smallest mean size where no tenth of the rows is covered less than the target by more than `at_most`.
+    """Objective: the smallest mean size such that no tenth of the rows is covered too little.
 
-    Tenths are cut by the model's confidence, for a regression by the predicted value.
+    Parameters
+    ----------
+    at_most : float
+        Largest allowed shortfall, target - coverage, of the least covered tenth of the rows; between 0 and 1.
+
+    Notes
+    -----
+    The rows are cut into tenths by the confidence of the model (its largest probability), for a regression by the
+    predicted value.
 
     Examples
     --------
@@ -76,14 +127,38 @@ class DecileGap(Objective):
         proper_share("at_most", self.at_most)
 
     def check(self, n_rows: int, *, regression: bool) -> None:
-        """Refuse tenths too small to measure."""
+        """Raise an error if tenths of the rows are too small to measure.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of tuning rows.
+        regression : bool
+            Whether the outputs are a regression's; not used.
+
+        Raises
+        ------
+        TooFewRows
+            If a tenth would have fewer rows than are needed to measure its coverage.
+        """
         needed = 10 * GROUP_ROWS
         if n_rows < needed:
             msg = f"DecileGap needs at least {needed} tuning rows, {GROUP_ROWS} in each tenth; got {n_rows}."
             raise TooFewRows(msg, rows=n_rows, needed=needed)
 
     def excess(self, measured: Measured) -> float:
-        """Return by how much the worst tenth falls short."""
+        """Return by how much the worst tenth falls short of the bound.
+
+        Parameters
+        ----------
+        measured : Candidate
+            A candidate.
+
+        Returns
+        -------
+        float
+            max(0, target - worst_tenth - at_most); 0 if the worst tenth is unknown.
+        """
         worst = measured.worst_tenth
         return 0.0 if worst is None else max(0.0, measured.target - worst - self.at_most)
 
@@ -91,9 +166,17 @@ class DecileGap(Objective):
 @register
 @dataclass(frozen=True)
 class ClassGap(Objective):
-    """The smallest mean size where the coverage of a class is, on average, within `at_most` of the target.
+    """Objective: the smallest mean size such that coverage is nearly the same in all classes.
 
-    With few rows a class, chance alone moves its coverage: 30 rows at 0.9 by 0.04 on average.
+    Parameters
+    ----------
+    at_most : float
+        Largest allowed mean over classes of |coverage - target|; between 0 and 1.
+
+    Notes
+    -----
+    With few rows per class the coverage of a class varies by chance alone: with 30 rows and target 0.9, by 0.04 on
+    average.
 
     Examples
     --------
@@ -107,11 +190,35 @@ class ClassGap(Objective):
         proper_share("at_most", self.at_most)
 
     def check(self, n_rows: int, *, regression: bool) -> None:
-        """Refuse a regression: it has no classes."""
+        """Raise an error for a regression, which has no classes.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of tuning rows; not used.
+        regression : bool
+            Whether the outputs are a regression's.
+
+        Raises
+        ------
+        Incompatible
+            For a regression.
+        """
         if regression:
             msg = "ClassGap is for classifiers; for a regression use DecileGap, in tenths of the predicted value."
             raise Incompatible(msg)
 
     def excess(self, measured: Measured) -> float:
-        """Return by how much the mean gap over classes is beyond the bound."""
+        """Return by how much the mean gap over classes exceeds the bound.
+
+        Parameters
+        ----------
+        measured : Candidate
+            A candidate.
+
+        Returns
+        -------
+        float
+            max(0, class_gap - at_most).
+        """
         return 0.0 if measured.class_gap is None else max(0.0, measured.class_gap - self.at_most)

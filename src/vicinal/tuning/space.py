@@ -1,4 +1,4 @@
-"""Where to search: lists of parts, or the numbers that default parts are built from."""
+"""The search space of tuning: lists of parts, or numbers from which the default parts are built."""
 
 from __future__ import annotations
 
@@ -24,22 +24,47 @@ ProbabilityFit: TypeAlias = Callable[[ClassificationOutputs, ArrayLike], Probabi
 ProbabilityPlan: TypeAlias = ProbabilityModel | ProbabilityFit | None
 
 EVERYONE = Uniform(n_neighbors=None)
+"""No neighborhood: all rows are neighbors with equal weights, so all rows have the same threshold."""
 
 NEARLY_EQUAL = 20.0
-"""A bandwidth this many times the distance to the k-th neighbor gives nearly equal weights: it is Uniform again."""
+"""From this multiple of the distance to the k-th neighbor on, a bandwidth gives nearly equal weights, like Uniform."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """The candidates: every combination of these parts; what is None is built from the numbers below it.
+    """The candidates of tuning: all combinations of these parts.
 
-    A part that has to be fitted is named by its fit (`TemperatureScaling.fit`, `NeighborVotes.fit`) or its plan
-    (`PrincipalComponents(64)`), and is fitted on the tuning rows. None among the probabilities or representations means
-    as given. Everyone (no neighborhood) is always a candidate.
+    A part that must be fitted is given by its fit function (`TemperatureScaling.fit`, `NeighborVotes.fit`) or its plan
+    (`PrincipalComponents(64)`), and is fitted on the tuning rows. Having no neighborhood (one threshold for all rows)
+    is always a candidate.
+
+    Parameters
+    ----------
+    score : sequence of Score, optional
+        Scores. Default for classification: LAC, APS and RAPS with every penalty, each also as `NeverEmpty`; for
+        regression: the scores that the outputs allow.
+    localizer : sequence of Localizer, optional
+        Neighborhoods of k nearest rows. Default: built from `shares`, `multiples` and `bandwidths`.
+    probability_model : sequence of ProbabilityModel, fit function or None, optional
+        Probability models; an entry None leaves probabilities unchanged. Default: unchanged, `TemperatureScaling.fit`,
+        and with representations `NeighborVotes.fit`.
+    representation_map : sequence of RepresentationMap, plan or None, optional
+        Representation maps; an entry None leaves representations unchanged. Default: unchanged, and `UnitLength()` for
+        classification or `Standardize()` for regression.
+    shares : sequence of float
+        Numbers of neighbors, as shares of the rows.
+    multiples : sequence of float
+        Bandwidths, in multiples of the median distance to the k-th neighbor.
+    bandwidths : sequence of float
+        Bandwidths in units of distance. The default is the list of the paper.
+    penalties : sequence of float
+        Values of RAPS's `rank_penalty`. The default is the list of the paper.
 
     Examples
     --------
-    >>> Space(score=[LAC(), NeverEmpty(APS())], shares=(0.1, 0.2)).shares
+    >>> import vicinal as vc
+    >>> space = Space(score=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.1, 0.2))
+    >>> space.shares
     (0.1, 0.2)
     """
 
@@ -47,10 +72,10 @@ class Space:
     localizer: Sequence[Localizer] | None = None
     probability_model: Sequence[ProbabilityPlan] | None = None
     representation_map: Sequence[AnyMap | None] | None = None
-    shares: Sequence[float] = (0.03, 0.1, 0.3)  # neighbors, as a share of the rows
-    multiples: Sequence[float] = (0.1, 0.2, 0.5)  # bandwidths, in median distances to the k-th neighbor
-    bandwidths: Sequence[float] = (10, 50, 100, 500, 1000, 5000)  # bandwidths in units of distance: the paper's
-    penalties: Sequence[float] = (0.001, 0.005, 0.01, 0.05, 0.15, 0.2, 0.3, 0.4, 0.5, 1.0)  # of RAPS: the paper's
+    shares: Sequence[float] = (0.03, 0.1, 0.3)
+    multiples: Sequence[float] = (0.1, 0.2, 0.5)
+    bandwidths: Sequence[float] = (10, 50, 100, 500, 1000, 5000)
+    penalties: Sequence[float] = (0.001, 0.005, 0.01, 0.05, 0.15, 0.2, 0.3, 0.4, 0.5, 1.0)
 
     def __post_init__(self) -> None:
         kinds: dict[str, tuple[type, ...]] = {
@@ -72,7 +97,9 @@ class Space:
             non_negative("a penalty", number)
         for localizer in self.localizer or ():
             if localizer.reach(1)[1] >= 0:
-                msg = f"tuning tries neighborhoods of k nearest rows; {localizer!r} is a ball. Use Uniform(...)."
+                msg = (
+                    f"tuning supports neighborhoods of k nearest rows only; {localizer!r} is a ball. Use Uniform(...)."
+                )
                 raise Incompatible(msg)
 
     def _check_list(self, name: str, fits: Callable[[object], bool]) -> None:
@@ -80,34 +107,78 @@ class Space:
         if parts is None:
             return
         if isinstance(parts, str) or not isinstance(parts, Sequence) or not parts or not all(map(fits, parts)):
-            raise InvalidArgument(
-                name, parts, f"a list of at least one part that fits {name}=... of calibrate, or None"
-            )
+            raise InvalidArgument(name, parts, f"a list of at least one part that calibrate accepts as {name}, or None")
 
     def probability_plans(self, *, represented: bool) -> list[ProbabilityPlan]:
-        """Return as given, temperature and, where there are representations, votes."""
+        """Return the probability models to try.
+
+        Parameters
+        ----------
+        represented : bool
+            Whether the outputs have representations; without them neighbors cannot vote.
+
+        Returns
+        -------
+        list of ProbabilityModel, fit function or None
+            The given models, or the default ones.
+        """
         if self.probability_model is not None:
             return list(self.probability_model)
         votes: list[ProbabilityPlan] = [NeighborVotes.fit] if represented else []
         return [None, TemperatureScaling.fit, *votes]
 
     def maps(self, *, regression: bool, width: int) -> list[AnyMap | None]:
-        """Return as given and, for a network's features, directions only; for a table of a regression, standardized."""
+        """Return the representation maps to try.
+
+        Parameters
+        ----------
+        regression : bool
+            Whether the outputs are a regression's.
+        width : int
+            Number of columns of the representations.
+
+        Returns
+        -------
+        list of RepresentationMap, plan or None
+            The given maps, or the default ones.
+        """
         if self.representation_map is not None:
             return list(self.representation_map)
-        if width == 1:  # one column has no direction, and its scale changes nothing
+        if width == 1:  # one column has no direction, and scaling it changes nothing
             return [None]
         return [None, Standardize() if regression else UnitLength()]
 
     def scores(self, free_ranks: int) -> list[ClassificationScore]:
-        """Return LAC, APS and RAPS with every penalty, each plain and never empty."""
+        """Return the classification scores to try.
+
+        Parameters
+        ----------
+        free_ranks : int
+            The `free_ranks` of RAPS.
+
+        Returns
+        -------
+        list of ClassificationScore
+            The given scores, or the default ones.
+        """
         if self.score is not None:
             return [score for score in self.score if isinstance(score, ClassificationScore)]
         plain = [LAC(), APS(), *(RAPS(penalty, free_ranks) for penalty in self.penalties)]
         return [*plain, *(NeverEmpty(score) for score in plain)]
 
     def localizers(self, lists: NeighborLists) -> list[Localizer]:
-        """Return neighborhoods, everyone not among them; those that hardly differ from equal weights are left out."""
+        """Return the neighborhoods to try; bandwidths that give nearly equal weights are left out.
+
+        Parameters
+        ----------
+        lists : NeighborLists
+            Neighbors of the tuning rows, from which distances are known.
+
+        Returns
+        -------
+        list of Localizer
+            Without the candidate that has no neighborhood.
+        """
         if self.localizer is not None:
             return [localizer for localizer in dict.fromkeys(self.localizer) if localizer.needs_distances()]
         found: list[Localizer] = []
@@ -125,22 +196,33 @@ class Space:
         return bandwidth > NEARLY_EQUAL * lists.typical_distance(neighbor_count(share, lists.n - 1))
 
     def most_neighbors(self, others: int) -> int:
-        """Return the largest number of neighbors of any candidate among `others` rows."""
+        """Return the largest number of neighbors of any candidate.
+
+        Parameters
+        ----------
+        others : int
+            Number of rows that can be neighbors.
+
+        Returns
+        -------
+        int
+            At least 1.
+        """
         localizers: Sequence[Localizer] = [Uniform(share) for share in self.shares]
         counts = [one.bind(others).count for one in self.localizer or localizers if one.needs_distances()]
-        # 0 says everyone, with weights that fall off; a judged row has one more than a calibrating one.
+        # A count of 0 means all rows. A judged row has one more possible neighbor than a calibrating row.
         return max((others + 1 if count == 0 else count for count in counts), default=1)
 
 
 def check_space(space: object) -> None:
-    """Refuse anything but a space."""
+    """Raise an error unless this is a Space."""
     if not isinstance(space, Space):
-        msg = f"a search takes a Space(...); got {space!r}."
+        msg = f"space must be a Space(...); got {space!r}."
         raise Incompatible(msg)
 
 
 def _is_probability_plan(part: object) -> bool:
-    """Return whether a part is fitted, or a fit; a class is neither."""
+    """Return whether a part is a fitted model or a fit function; a class is neither."""
     return _is_one((ProbabilityModel, type(None)), part) or (callable(part) and not isinstance(part, type))
 
 

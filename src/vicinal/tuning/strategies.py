@@ -1,4 +1,4 @@
-"""How the space is searched: all of it, or where earlier candidates promise most."""
+"""Strategies: how the search space is explored."""
 
 from __future__ import annotations
 
@@ -24,26 +24,55 @@ if TYPE_CHECKING:
 Trial = tuple[Source, Neighborhoods, Localizer, Judged]
 
 BEYOND = 1e3
-"""Times the size of the first candidate: what one beyond the objective's bound costs, so that any within is better."""
+"""Cost of a candidate that exceeds the bound, as a multiple of the first size: any candidate within it is better."""
 
 
 class Strategy(ABC):
-    """A way to walk through the neighborhoods of a space; everyone's candidates are always judged first."""
+    """A way to go through the neighborhoods of a space; candidates without a neighborhood are always judged first."""
 
     space: Space
 
     @abstractmethod
     def count(self, bench: Bench) -> int:
-        """Return how many candidates will be judged."""
+        """Return how many candidates with a neighborhood will be judged.
+
+        Parameters
+        ----------
+        bench : Bench
+            What candidates share: folds, scores and neighbor lists.
+
+        Returns
+        -------
+        int
+            Number of candidates.
+        """
 
     @abstractmethod
     def run(self, bench: Bench, objective: Objective) -> Iterator[Trial]:
-        """Judge candidates with a neighborhood one after another."""
+        """Judge candidates with a neighborhood one after another.
+
+        Parameters
+        ----------
+        bench : Bench
+            What candidates share: folds, scores and neighbor lists.
+        objective : Objective
+            What is optimized.
+
+        Yields
+        ------
+        tuple of (Source, Neighborhoods, Localizer, Judged)
+            One candidate and its measurements.
+        """
 
 
 @dataclass(frozen=True)
 class Grid(Strategy):
-    """Every combination of the space.
+    """Strategy: try all combinations of a space.
+
+    Parameters
+    ----------
+    space : Space
+        The candidates. Default: `Space()`.
 
     Examples
     --------
@@ -57,11 +86,35 @@ class Grid(Strategy):
         check_space(self.space)
 
     def count(self, bench: Bench) -> int:
-        """Return the number of combinations."""
+        """Return the number of combinations with a neighborhood.
+
+        Parameters
+        ----------
+        bench : Bench
+            What candidates share: folds, scores and neighbor lists.
+
+        Returns
+        -------
+        int
+            Number of candidates.
+        """
         return len(bench.scores.sources) * sum(len(near.localizers) for near in bench.neighborhoods)
 
     def run(self, bench: Bench, objective: Objective) -> Iterator[Trial]:
-        """Judge several scores at a time under one neighborhood, whose weights they share."""
+        """Judge all combinations, several scores at a time: they share the weights of a neighborhood.
+
+        Parameters
+        ----------
+        bench : Bench
+            What candidates share: folds, scores and neighbor lists.
+        objective : Objective
+            Not used: all combinations are tried.
+
+        Yields
+        ------
+        tuple of (Source, Neighborhoods, Localizer, Judged)
+            One candidate and its measurements.
+        """
         del objective
         sources = bench.scores.sources
         for first in range(0, len(sources), bench.block):
@@ -76,9 +129,23 @@ class Grid(Strategy):
 
 @dataclass(frozen=True)
 class Bayesian(Strategy):
-    """`trials` candidates, each chosen where the earlier ones promise most (Optuna's tree-structured Parzen estimator).
+    """Strategy: choose each candidate from the results of the earlier ones, by a tree-structured Parzen estimator.
 
-    Shares, bandwidths and penalties are drawn between the smallest and the largest number that the space names.
+    It needs Optuna, which the extra `vicinal[tune]` installs.
+
+    Parameters
+    ----------
+    trials : int
+        Number of candidates with a neighborhood.
+    seed : int
+        Seed of the sampler.
+    space : Space
+        Parts are taken from its lists. Shares, bandwidths and penalties are drawn between the smallest and the largest
+        number in their lists. Default: `Space()`.
+
+    References
+    ----------
+    Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization Framework", KDD 2019.
 
     Examples
     --------
@@ -96,11 +163,40 @@ class Bayesian(Strategy):
         check_space(self.space)
 
     def count(self, bench: Bench) -> int:
-        """Return the number of trials; none where there is no neighborhood to try."""
+        """Return the number of trials; 0 if there is no neighborhood to try.
+
+        Parameters
+        ----------
+        bench : Bench
+            What candidates share: folds, scores and neighbor lists.
+
+        Returns
+        -------
+        int
+            Number of candidates.
+        """
         return self.trials if any(near.localizers for near in bench.neighborhoods) else 0
 
     def run(self, bench: Bench, objective: Objective) -> Iterator[Trial]:
-        """Ask for a candidate, judge it, tell its size."""
+        """Ask Optuna for a candidate, judge it and report its size, once for each trial.
+
+        Parameters
+        ----------
+        bench : Bench
+            What candidates share: folds, scores and neighbor lists.
+        objective : Objective
+            What is optimized.
+
+        Yields
+        ------
+        tuple of (Source, Neighborhoods, Localizer, Judged)
+            One candidate and its measurements.
+
+        Raises
+        ------
+        MissingExtra
+            If Optuna is not installed.
+        """
         with needs("optuna", "tune"):
             import optuna
         if not self.count(bench):
@@ -158,6 +254,6 @@ class Bayesian(Strategy):
 
 
 def _between(trial: optuna.Trial, name: str, numbers: Any) -> float:
-    """Return a number between the smallest and the largest, drawn evenly in its logarithm."""
+    """Return a number between the smallest and the largest, drawn uniformly on a logarithmic scale."""
     low, high = min(numbers), max(numbers)
     return float(trial.suggest_float(name, low, high, log=0 < low < high))

@@ -1,4 +1,4 @@
-"""The front door of tuning: cut folds, fit parts, judge candidates, choose one."""
+"""The function `tune`: cut folds, fit parts, judge candidates, choose one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vicinal.tuning.space import EVERYONE
 from vicinal.tuning.strategies import Grid, Strategy
 
 LEAST_ROWS = 30
-"""Tuning rows below which nothing can be learned."""
+"""Smallest number of tuning rows."""
 
 
 def tune(
@@ -44,14 +44,51 @@ def tune(
     most_rows: int = 6000,
     progress: bool = True,
 ) -> TuningReport:
-    """Choose score, neighborhood, probabilities and representation on rows that are not calibration rows.
+    """Choose score, neighborhood, probability model and representation map by cross-validation.
 
-    The rows are cut into `folds`; each is judged by calibrating on the others, as `LeaveOneOut` does. Without an
-    `objective`: the smallest mean size. Without a `strategy`: the whole default space; `search` is how neighbors are
-    found, such as `vicinal.torch.TorchSearch("cuda")`. Having no neighborhood is always a
-    candidate, and wins unless a neighborhood is better by more than one standard error of the difference. Of more than
-    `most_rows`, that many are drawn to judge on; parts are fitted on all. With a `target_range`, as in `calibrate`,
-    intervals are compared as they are cut to it. The bar shows on a terminal only.
+    The rows must not be calibration rows. They are cut into folds, and each fold is predicted from the others as
+    `LeaveOneOut` does. Having no neighborhood (one threshold for all rows) is always a candidate; a neighborhood is
+    chosen only if it is smaller at equal coverage by more than one standard error.
+
+    Parameters
+    ----------
+    outputs : ModelOutputs
+        Outputs of the model for n tuning rows.
+    targets : array-like of shape (n,)
+        Labels (numbers or names), or values for a regression.
+    coverage : float, Fraction or Decimal
+        Target coverage, between 0 and 1.
+    objective : Objective, optional
+        What is optimized. Default: `MeanSize()`.
+    strategy : Strategy, optional
+        Which candidates are tried. Default: `Grid()`, the whole default space.
+    search : NeighborSearch, optional
+        How neighbors are found, such as `vicinal.torch.TorchSearch("cuda")`. Default: `ExactSearch()`.
+    target_range : TargetRange or tuple of (float or None, float or None), optional
+        Range of possible targets of a regression, as in `calibrate`; intervals are compared after they are clipped to
+        it.
+    folds : int
+        Number of cross-validation folds, from 2 to 100.
+    seed : int
+        Seed for the folds, and for the rows drawn if there are more than `most_rows`.
+    most_rows : int
+        If there are more rows, this many are drawn at random to judge candidates; parts are fitted on all rows.
+    progress : bool
+        Show a progress bar, on a terminal only.
+
+    Returns
+    -------
+    TuningReport
+        The candidates and the winner; `report.settings` are arguments of `calibrate`.
+
+    Raises
+    ------
+    TooFewRows
+        If there are fewer rows than folds and coverage need.
+    Incompatible
+        If an argument has the wrong type, or does not fit the outputs.
+    InvalidArgument
+        If a number is out of range.
 
     Examples
     --------
@@ -85,7 +122,10 @@ def tune(
     ordered = tuple(sorted(candidates, key=lambda one: one.size))
     winner, sentence = choose_winner(ordered, everyone, aim, choice)
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
-        notes.append("Less than one label on average: some sets are empty. Name NeverEmpty scores in a Space for none.")
+        notes.append(
+            "The sets hold less than one label on average, so some are empty. To avoid empty sets, tune with "
+            "Space(score=[NeverEmpty(...)])."
+        )
     numbers = float(exact_coverage(coverage)), len(rows), folds
     rest = *numbers, row_marks(outputs, values), possible
     return TuningReport(ordered, winner, everyone, sentence, tuple(notes), aim, *rest)
@@ -94,7 +134,7 @@ def tune(
 def _judge_all(
     bench: Bench, strategy: Strategy, objective: Objective, advance: Callable[[int], object]
 ) -> tuple[list[Candidate], Candidate, ChoiceSaving | None]:
-    """Judge everyone's candidates first, so that neighborhoods can be compared with the best of them, row by row."""
+    """Judge the candidates without a neighborhood first: the others are compared with the best of them, row by row."""
 
     def candidate(
         source: Source, localizer: Localizer, representation_map: RepresentationMap | None, judged: Judged, base: Judged
@@ -111,7 +151,7 @@ def _judge_all(
             standard_error=judged.standard_error,
             worst_tenth=judged.worst_tenth,
             class_gap=judged.class_gap,
-            # Lower coverage saves labels too: that part is not the neighborhood's.
+            # Lower coverage makes sets smaller too; that part is not credited to the neighborhood.
             saving=base.size - judged.size - judged.price * max(0.0, base.coverage - judged.coverage),
             saving_error=standard_error(judged.influence - base.influence),
             excess=objective.excess(judged),
@@ -139,7 +179,7 @@ def _scores(
     target_range: TargetRange | None,
     advance: Callable[[str], None],
 ) -> tuple[Scores, list[str]]:
-    """Fit what gives scores, and say what to know about the targets."""
+    """Fit the parts from which scores are computed; return the scores and remarks on the targets."""
     advance("fitting on the tuning rows")
     if isinstance(outputs, RegressionOutputs):
         return ValueScores(outputs, values.astype(np.float64, copy=False), rows, strategy.space, target_range), []
@@ -148,20 +188,20 @@ def _scores(
     notes = []
     if absent:
         notes.append(
-            f"{absent} of {classified.n_classes} classes have no tuning row: neighbors never vote for them, and gaps "
-            "between classes are measured without them."
+            f"{absent} of {classified.n_classes} classes have no tuning row. Neighbors cannot vote for these classes, "
+            "and the class gap is measured without them."
         )
     return LabelScores(classified, labels, rows, strategy.space, coverage), notes
 
 
 def _judged_rows(n: int, coverage: Coverage, folds: int, most_rows: int, seed: int) -> Ints:
-    """Return which rows judge, ascending; refuse too few."""
+    """Return the numbers of the rows on which candidates are judged, ascending; raise an error if there are too few."""
     needed = tuning_rows_needed(coverage, folds)
     whole_number("most_rows", most_rows, least=needed)
     if n < needed:
         msg = (
             f"tuning at coverage {coverage!s} in {folds} folds needs at least {needed} rows; got {n}. "
-            "Add rows, or calibrate with {localizer}."
+            "Add rows, or calibrate without tuning, with {localizer}."
         )
         raise TooFewRows(msg, rows=n, needed=needed, localizer=Option("localizer", "Uniform(None)"))
     drawn = np.random.default_rng([seed, 1]).permutation(n)
@@ -169,7 +209,7 @@ def _judged_rows(n: int, coverage: Coverage, folds: int, most_rows: int, seed: i
 
 
 def tuning_rows_needed(coverage: Coverage, folds: int = 5) -> int:
-    """Return how many rows it takes for the rows outside a fold to calibrate at this coverage.
+    """Return how many tuning rows are needed so that the rows outside a fold can be calibrated at this coverage.
 
     Examples
     --------
@@ -180,7 +220,7 @@ def tuning_rows_needed(coverage: Coverage, folds: int = 5) -> int:
 
 
 def _cut(n: int, folds: int, seed: int) -> Ints:
-    """Return the fold of each row: folds of equal size, drawn without a look at the rows."""
+    """Return the fold of each row; folds have equal size and are drawn independently of the data."""
     return np.random.default_rng([seed, 2]).permutation(n) % folds
 
 
@@ -192,10 +232,10 @@ def _check_kinds(outputs: ModelOutputs, objective: Objective, strategy: Strategy
         msg = f"objective must be MeanSize(), DecileGap(...), ClassGap(...) or None; got {objective!r}."
         raise Incompatible(msg)
     if not isinstance(strategy, Strategy):
-        hint = " A search for neighbors is search=..." if isinstance(strategy, NeighborSearch) else ""
+        hint = " Pass a neighbor search as search=..." if isinstance(strategy, NeighborSearch) else ""
         msg = f"strategy must be Grid(...), Bayesian(...) or None; got {strategy!r}.{hint}"
         raise Incompatible(msg)
     if not isinstance(search, NeighborSearch):
-        hint = " A way to search the space is strategy=..." if isinstance(search, Strategy) else ""
+        hint = " Pass a strategy of tuning as strategy=..." if isinstance(search, Strategy) else ""
         msg = f"search must be a neighbor search such as ExactSearch(), or None; got {search!r}.{hint}"
         raise Incompatible(msg)

@@ -20,7 +20,7 @@ import pytest
 
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal.persistence.container import BEGIN, DIGITS, MOST_HEADER, PLACE
 
 REFUSED = (vc.UnsupportedArtifact, vc.CorruptArtifact)
@@ -272,7 +272,7 @@ def test_a_promise_that_the_rows_do_not_make_is_damage(files, tmp_path):
     entries, header, data = read(files["plain"])
     for change in ({"coverage": "0.9"}, {"guarantee": {**header["guarantee"], "probability": 1.0}}):
         signed(entries, {**header, **change}, data, tmp_path / "a")
-        with pytest.raises(vc.CorruptArtifact, match="its promise is not the one"):
+        with pytest.raises(vc.CorruptArtifact, match="its saved guarantee is not the one"):
             vc.load(tmp_path / "a")
 
 
@@ -403,7 +403,7 @@ def test_arrays_that_nobody_asked_for_are_damage(files, tmp_path):
     entries, header, data = read(files["plain"])
     more = {**header, "arrays": {**header["arrays"], "extra": header["arrays"]["scores"]}}
     signed(entries, more, data, tmp_path / "a")
-    with pytest.raises(vc.CorruptArtifact, match="keeps other arrays"):
+    with pytest.raises(vc.CorruptArtifact, match="are not those of"):
         vc.load(tmp_path / "a")
 
 

@@ -20,7 +20,7 @@ from vicinal._util.arrays import Ints, whole_number
 from vicinal._util.docstrings import InheritsDocs
 from vicinal._util.extras import needs
 from vicinal._util.progress import track
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal._util.work import rows_within
 
 PIECE = 2**12

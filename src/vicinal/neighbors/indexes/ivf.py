@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Ints, Reals, check_finite
 from vicinal._util.register import register
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal._util.work import over_chunks
 from vicinal.errors import CorruptArtifact
 from vicinal.kernels.distances import Panel

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Floats, Ints, Reals, check_finite
 from vicinal._util.register import register
-from vicinal._util.stored import StoredArrays
+from vicinal._util.stored_arrays import StoredArrays
 from vicinal._util.work import over_chunks
 from vicinal.errors import CorruptArtifact, InvalidArgument
 from vicinal.kernels.rows import hash_keys

@@ -18,7 +18,7 @@ from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.tables.batch.answers import Answers, Wanted, answer_rows, fitting
 from vicinal.tables.batch.columns import region_sizes
 from vicinal.tables.batch.sinks import sink_for, write_lines
-from vicinal.tables.batch.stored import StoredAnswers, count_rows, store_answers
+from vicinal.tables.batch.stored_answers import StoredAnswers, count_rows, store_answers
 from vicinal.tables.rows import RowChunk, Rows
 
 CHUNK_ENTRIES = 2**22
@@ -46,8 +46,8 @@ def chunk_rows(rows: Rows, wanted: Wanted | None = None) -> int:
     entries = rows.width
     if wanted is not None:
         entries += 2 * rows.width * wanted.p_values + 6 * wanted.neighbors
-    fitting = max(1, CHUNK_ENTRIES // max(1, entries))
-    return min(MOST_ROWS, max(LEAST_ROWS, 1 << (fitting.bit_length() - 1)))
+    fitting_rows = max(1, CHUNK_ENTRIES // max(1, entries))
+    return min(MOST_ROWS, max(LEAST_ROWS, 1 << (fitting_rows.bit_length() - 1)))
 
 
 def predict_file(
