@@ -49,7 +49,7 @@ class Refusal(Record):
     request_id: str | None = None
 
 
-class Guarantee(Record):
+class GuaranteeReply(Record):
     """What is promised."""
 
     words: str
@@ -62,7 +62,7 @@ class About(Record):
     """What is said with every answer."""
 
     coverage: Share
-    guarantee: Guarantee
+    guarantee: GuaranteeReply
     model: str
 
 
@@ -112,7 +112,7 @@ class Neighbor(Record):
     score: Number | None
 
 
-class Explanation(About):
+class ExplanationReply(About):
     """Why a threshold is where it is."""
 
     threshold: Number
@@ -137,7 +137,7 @@ class LabelOfRow(Record):
     in_set: bool
 
 
-class ExplainedSet(Explanation):
+class ExplainedSet(ExplanationReply):
     """The explanation of a set."""
 
     set: list[Label]
@@ -146,7 +146,7 @@ class ExplainedSet(Explanation):
     labels: list[LabelOfRow]
 
 
-class ExplainedInterval(Explanation):
+class ExplainedInterval(ExplanationReply):
     """The explanation of an interval."""
 
     prediction: float
@@ -189,7 +189,7 @@ class Taken(Record):
     drift: DriftNow
 
 
-class Limits(Record):
+class LimitsReply(Record):
     """What a request may be."""
 
     body_bytes: Count
@@ -207,13 +207,13 @@ class Served(Record):
     created: str | None
     coverage: Share
     most_coverage: float
-    guarantee: Guarantee
+    guarantee: GuaranteeReply
     parts: dict[str, Any]
     rows: Count
     n_classes: Count | None
     class_names: list[str] | None
     reads_representations: bool
-    limits: Limits
+    limits: LimitsReply
     remembers: Count
 
 
