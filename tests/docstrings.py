@@ -1,6 +1,6 @@
-"""Check that every public name has a docstring in numpydoc form: `python -m tests.docstrings`, which `make lint` runs.
+"""Check that every public name has a numpydoc docstring: `python -m tests.docstrings`, which `make lint` runs.
 
-Public are the names of `vicinal.__all__`, of its public modules, and the public methods and properties of their classes.
+Public are the names of `vicinal.__all__` and of its public modules, and the public methods and properties of classes.
 There is no list of exceptions.
 """
 
@@ -42,7 +42,7 @@ class PublicName(NamedTuple):
     @property
     def folder(self) -> str:
         """The folder or file below src/vicinal where it is defined."""
-        return (self.name.split(".") + [""])[1]
+        return [*self.name.split("."), ""][1]
 
 
 def list_names() -> dict[str, PublicName]:

@@ -333,7 +333,7 @@ def test_what_a_cluster_cannot_do_is_refused_before_it_starts(small, tmp_path):
     assert "partition_rows must be" in refused(*ray_given, "--partition-rows", "0").replace(
         "partition-rows", "partition_rows"
     )
-    assert "name one with --out" in refused(*ray_given[:3], "--engine", "ray", code=4)
+    assert "name the folder with --out" in refused(*ray_given[:3], "--engine", "ray", code=4)
     assert "it is the input itself, or in it" in refused(
         *ray_given[:3], "--engine", "ray", "--out", folder / "rows" / "a", code=4
     )
