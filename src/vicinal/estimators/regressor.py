@@ -35,8 +35,8 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
     ----------
     estimator : regressor, or a pair of them, optional
         Model to train. Default: ridge regression. A pair `(lower, upper)` of quantile regressors is calibrated by
-        `CQR`, and so is one model whose `predict` returns two columns. Pass a trained model as `FrozenEstimator(model)`;
-        then all rows given to `fit` are calibration rows.
+        `CQR`, and so is one model whose `predict` returns two columns. Pass a trained model as
+        `FrozenEstimator(model)`; then all rows given to `fit` are calibration rows.
     {coverage}
     {score_function}
     {localizer}
