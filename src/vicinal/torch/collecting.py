@@ -256,8 +256,8 @@ class Arriving:
         self._check_finite(name, given)
         if given.shape[1] == 1:
             msg = (
-                "the model returns one number per row. For a regression pass kind=vc.RegressionOutputs; a classifier of "
-                "two classes must return two logits; make them of one logit z by "
+                "the model returns one number per row. For a regression pass kind=vc.RegressionOutputs; a classifier "
+                "of two classes must return two logits; make them of one logit z by "
                 "torch.stack([-z, z], 1).reshape(-1, 2) / 2."
             )
             raise ShapeMismatch(msg)
@@ -304,14 +304,14 @@ def _predict(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
     """Return the columns of a regression: predictions, or a lower and an upper quantile."""
     names = {1: ("predictions",), 2: ("lower", "upper")}.get(given.shape[1])
     if names is None:
-        msg = f"a regression model must return one number per row, or a lower and an upper quantile; got shape {given.shape}."
+        msg = f"a regression needs one number per row, or a lower and an upper quantile; got shape {given.shape}."
         raise ShapeMismatch(msg)
     return {name: given[:, place].astype(np.float64) for place, name in enumerate(names)}
 
 
 @contextmanager
 def as_it_was(model: nn.Module, apart: nn.Module | None, place: torch.device) -> Iterator[None]:
-    """Move the model, and a separate network for representations, to a device in evaluation mode; restore afterwards."""
+    """Move the networks to a device in evaluation mode; restore modes and devices afterwards."""
     networks = [one for one in (model, apart) if one is not None]
     homes = [(one, weight.device) for one in networks if (weight := first_weight(one)) is not None]
     away = [(one, home) for one, home in homes if home != place]
@@ -352,7 +352,7 @@ def _half(dtype: torch.dtype | None, place: torch.device) -> torch.dtype | None:
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    """Return a copy on the CPU, from a GPU without waiting; bfloat16 becomes float32, since numpy has no bfloat16.
+    """Return a copy on the CPU, from a GPU without waiting; bfloat16, which numpy lacks, becomes float32.
 
     It is always a copy, because a network or a loader may reuse its memory.
     """

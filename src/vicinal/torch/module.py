@@ -530,7 +530,10 @@ def _check_shapes(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
         )
         raise ShapeMismatch(msg)
     if outputs.device != home:
-        msg = f"the calibration is on {home} and the outputs of the network are on {outputs.device}; move the module with module.to(...)."
+        msg = (
+            f"the calibration is on {home}, but the outputs of the network are on {outputs.device}. Move the module "
+            "with module.to(...)."
+        )
         raise Incompatible(msg)
     for width in conformal.widths:
         if rows is None or rows.ndim != 2 or rows.shape[1] != width or rows.shape[0] != outputs.shape[0]:  # noqa: PLR2004

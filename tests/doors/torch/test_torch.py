@@ -349,7 +349,7 @@ def test_what_is_wrong_with_a_module_is_said():
         network, vc.calibrate(outputs, np.arange(100) % 5, 0.8, score=vc.APS(), method=vc.Split())
     )
     cases = {
-        "5 logits a row": lambda: module(batch[:, :-1]),
+        "5 logits per row": lambda: module(batch[:, :-1]),
         "row 2 of the batch": lambda: module(torch.where(torch.arange(100)[:, None] == 2, torch.nan, batch)),
         "3 columns": lambda: module.sets_of(batch[:, 3:], batch[:, :2]),
         "no layer called 'avgpol'": lambda: ConformalModule(network, predictor, layer="avgpol"),
@@ -366,7 +366,7 @@ def test_what_is_wrong_with_a_module_is_said():
             nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 5)).double(), predictor, layer="0"
         )(batch[0, :3]),
         "to one": lambda: ConformalModule(network, predictor, normalized=True)(batch),
-        "5 logits a row, as": lambda: torch.export.export(module, (batch[:, :-1],)),
+        "5 logits per row, as": lambda: torch.export.export(module, (batch[:, :-1],)),
         "row_ids must": lambda: randomized(batch, row_ids=torch.rand(100)),
         "must be a tensor": lambda: module.sets_of(outputs.logits),
         "one tensor": lambda: module.to_onnx("never.onnx", {"a": batch}),
