@@ -79,7 +79,7 @@ def check_address(address: str) -> None:
 
 def _unavailable(address: str, why: str) -> ClusterUnavailable:
     hint = (
-        "Give the address that `ray start --head` printed, or auto for the cluster on this machine; without an address, "
+        "Give the address that `ray start --head` printed, or auto for the cluster on this machine; without one, "
         "Ray is started here."
     )
     return ClusterUnavailable(f"there is no Ray cluster at {address}: {why.rstrip('.')}. {hint}")
