@@ -23,6 +23,7 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.docstrings
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2

@@ -1,8 +1,9 @@
-"""The laws that parts must keep, for anyone's part: `check_score(MyScore())` raises where one is broken.
+"""Checks for parts of your own: `check_score(MyScore())` raises an error if a rule for scores is broken.
 
-Each check tries one part on small made rows, compares it with a slow obvious twin where there is one, runs its formula
-in torch where torch is installed, and, where the part is registered, writes and reads it. Nothing is returned: an
-`AssertionError` says which law does not hold. The library's own tests run every check over every registered part.
+Each check runs one part on small generated rows, compares it with a slow and simple implementation where there is one,
+runs its formula in torch if torch is installed, and, if the part is registered, saves and loads it. A check returns
+nothing; an `AssertionError` names the rule that does not hold. The tests of this library run every check on every
+registered part.
 """
 
 from __future__ import annotations
@@ -47,7 +48,18 @@ NEAR = np.array([0.0, 1e-12, 0.1, 0.5, 1.0, 2.0, 7.0, 40.0])
 
 
 def check_score(score: Score) -> None:
-    """Check a classification or a regression score.
+    """Check a classification or regression score.
+
+    Parameters
+    ----------
+    score : ClassificationScore or RegressionScore
+        The score to check.
+
+    Raises
+    ------
+    AssertionError
+        If a rule does not hold: for classification, among others, float64 scores without NaN that equal the formula to
+        the bit; for regression, a score that is smallest at its center and does not fall away from it.
 
     Examples
     --------
@@ -128,7 +140,18 @@ def _check_regression_score(score: RegressionScore) -> None:
 
 
 def check_localizer(localizer: Localizer) -> None:
-    """Check a localizer: its weights, and `Exact` with it against a brute force that ranks all rows again.
+    """Check a localizer: its weights, and `Exact` with it against brute force.
+
+    Parameters
+    ----------
+    localizer : Localizer
+        The localizer to check.
+
+    Raises
+    ------
+    AssertionError
+        If a rule does not hold: finite log-weights that do not grow with the distance, the same in numpy, numba and
+        torch, and p-values of `Exact` that equal those of ranking all rows anew for every candidate score.
 
     Examples
     --------
@@ -167,10 +190,10 @@ def _check_weights_in_torch(localizer: Localizer, logs: Floats, scaled: Floats) 
 
 
 def _check_exact_by_brute_force(localizer: Localizer, seed: int) -> None:
-    """Compare the counts of `Exact` with ranking all rows again for every candidate score."""
+    """Compare the p-values of `Exact` with ranking all rows anew for every candidate score."""
     rng = np.random.default_rng(seed)
     n = max(8, localizer.reach(8)[0] + 2)
-    # On a lattice, so that distances and scores are tied.
+    # Points on a grid, so that distances and scores are tied.
     points = rng.integers(0, 3, (n + 1, 2)).astype(float) if seed % 2 else rng.normal(size=(n + 1, 2))
     scores = rng.integers(0, 5, n).astype(float) if seed % 3 else rng.normal(size=n)
     found = Exact().calibrate(Task(ScoredRows(points[:n], scores, np.zeros(n)), localizer))
@@ -179,11 +202,11 @@ def _check_exact_by_brute_force(localizer: Localizer, seed: int) -> None:
     p_values = found.p_values(points[n:], candidates[None])[0]
     squared = ((points[:, None] - points[None]) ** 2).sum(-1)
     expected = [(n + 1 - _count_below(squared, scores, value, localizer)) / (n + 1) for value in candidates]
-    _same(p_values, np.array(expected), f"Exact must equal ranking all rows again; made rows {seed}")
+    _same(p_values, np.array(expected), f"Exact must equal ranking all rows anew; generated rows {seed}")
 
 
 def _count_below(squared: Floats, scores: Floats, value: float, localizer: Localizer) -> int:
-    """Count the calibration pairs below that of a test row, the last, that joins with this score: the slow twin."""
+    """Count the calibration rows whose pair is below that of a test row, the last row, with this score; slowly."""
     n, joined = len(scores), [*scores, value]
     pairs = [
         (_rank(squared[i], [j for j in range(n + 1) if j != i], joined, joined[i], localizer), joined[i])
@@ -193,7 +216,7 @@ def _count_below(squared: Floats, scores: Floats, value: float, localizer: Local
 
 
 def _rank(squared: Floats, others: list[int], scores: Sequence[float], value: float, localizer: Localizer) -> int:
-    """Return the local rank of a value, in units of 2^-32, straight from its definition."""
+    """Return the local rank of a value, in units of 2^-32, by its definition."""
     count, radius2 = localizer.reach(len(others))
     if radius2 >= 0:
         near = [j for j in others if squared[j] <= radius2]
@@ -206,7 +229,7 @@ def _rank(squared: Floats, others: list[int], scores: Sequence[float], value: fl
         formula = localizer.log_weight(np)
         logs = [float(formula(math.sqrt(squared[j]) / localizer.bandwidth)) for j in near]
         weights = [math.exp(log - max(logs)) for log in logs]
-    else:  # an empty ball: everyone stands in
+    else:  # an empty ball: all other rows are neighbors
         near, weights = others, [1.0] * len(others)
     below = sum(weight for j, weight in zip(near, weights, strict=True) if scores[j] < value)
     total = sum(weights)
@@ -214,7 +237,19 @@ def _rank(squared: Floats, others: list[int], scores: Sequence[float], value: fl
 
 
 def check_probability_model(model: ProbabilityModel, outputs: ClassificationOutputs) -> None:
-    """Check a fitted probability model on outputs of a classifier that it can read.
+    """Check a fitted probability model.
+
+    Parameters
+    ----------
+    model : ProbabilityModel
+        The fitted model to check.
+    outputs : ClassificationOutputs
+        Outputs of a classifier that the model can read.
+
+    Raises
+    ------
+    AssertionError
+        If a rule does not hold: probabilities that sum to one in each row and do not depend on the other rows.
 
     Examples
     --------
@@ -244,7 +279,19 @@ def _check_model_in_torch(model: ProbabilityModel, outputs: ClassificationOutput
 
 
 def check_map(mapping: RepresentationMap, representations: Reals) -> None:
-    """Check a fitted map on representations that it can read, (n, d).
+    """Check a fitted representation map.
+
+    Parameters
+    ----------
+    mapping : RepresentationMap
+        The fitted map to check.
+    representations : ndarray of shape (n, d)
+        Representations that the map can read.
+
+    Raises
+    ------
+    AssertionError
+        If a rule does not hold: one finite row for each row, independent of the other rows.
 
     Examples
     --------
@@ -275,7 +322,21 @@ def check_map(mapping: RepresentationMap, representations: Reals) -> None:
 
 
 def check_method(method: Method, *, draws: int = 300) -> None:
-    """Check a method: sets, p-values and coverage agree, and a calibrated predictor survives saving and loading.
+    """Check a calibration method: its sets, its p-values, its coverage, and that it survives saving and loading.
+
+    Parameters
+    ----------
+    method : Method
+        The method to check.
+    draws : int, default 300
+        Number of new samples on which the coverage is measured, if the method guarantees one.
+
+    Raises
+    ------
+    AssertionError
+        If a rule does not hold: sets that grow with the coverage and hold the labels with the largest p-values, that do
+        not depend on the other rows or on the order of the calibration rows, and a coverage within a band around the
+        guaranteed probability that a correct method leaves once in a million runs.
 
     Examples
     --------
@@ -300,8 +361,8 @@ def check_method(method: Method, *, draws: int = 300) -> None:
         alone = np.concatenate([chosen.predict(test[i : i + 1]).members for i in range(len(test))])
         _same(alone, found.members, "a row's set must not depend on the other rows")
     _same(predictor.p_values(test, truth), p_values[np.arange(30), truth], "p-values of targets are those of labels")
-    _require(bool(str(predictor.guarantee)), "the guarantee must say something")
-    if not isinstance(method, SplitReference):  # whose reference rows are drawn by their number
+    _require(bool(str(predictor.guarantee)), "the guarantee must have words")
+    if not isinstance(method, SplitReference):  # it draws its reference rows by their number
         order = np.random.default_rng(3).permutation(60)
         again = calibrate(outputs[:60][order], labels[:60][order], 0.8, score=APS(), localizer=near, method=method)
         _same(again.predict(test).members, predictor.predict(test).members, "the order of rows must not matter")
@@ -325,7 +386,7 @@ def _check_saved(predictor: SetPredictor, test: ClassificationOutputs) -> None:
 
 
 def _check_coverage(method: Method, near: Localizer | None, draws: int) -> None:
-    """Check the promised probability over new rows, with a band that a right method leaves once in a million."""
+    """Compare the observed coverage with the guaranteed one; a correct method fails once in a million runs."""
     rng, hits, promised = np.random.default_rng(11), 0, 0.0
     for _ in range(draws):
         x = rng.uniform(-2, 2, size=(41, 1))
@@ -339,7 +400,18 @@ def _check_coverage(method: Method, near: Localizer | None, draws: int) -> None:
 
 
 def check_search(search: NeighborSearch) -> None:
-    """Check a search: the rows it finds are there, at their distance; an exact one finds the nearest and their ties.
+    """Check a neighbor search.
+
+    Parameters
+    ----------
+    search : NeighborSearch
+        The search to check.
+
+    Raises
+    ------
+    AssertionError
+        If a rule does not hold: distinct rows with their true distances, and, for an exact search, the nearest rows and
+        all rows tied with the last of them.
 
     Examples
     --------
@@ -358,7 +430,7 @@ def check_search(search: NeighborSearch) -> None:
         for (rows, distances, weights, _), query in zip(found, queries, strict=True):
             true = np.sqrt(((points[:250] - query) ** 2).sum(axis=1))
             _require(bool(np.allclose(distances, true[rows], atol=1e-6)), "distances must be those of the rows")
-            _require(len(set(rows.tolist())) == len(rows) >= 7, "at least as many rows as were asked for, each once")  # noqa: PLR2004
+            _require(len(set(rows.tolist())) == len(rows) >= 7, "at least the requested number of rows, each once")  # noqa: PLR2004
             _require(math.isclose(float(np.sum(weights)), 1.0), "weights must sum to one")
             if isinstance(search, ExactNeighborSearch):
                 expected = np.flatnonzero(true <= np.sort(true)[6] + 1e-12)
@@ -368,12 +440,12 @@ def check_search(search: NeighborSearch) -> None:
         ]
         _same(np.sort(one[0][0]), np.sort(found[0][0]), "a query's neighbors must not depend on the other queries")
         _same(np.sort(one[1][0]), np.sort(found[9][0]), "a query's neighbors must not depend on the other queries")
-    _require(isinstance(search.arithmetic(reference), str), "arithmetic must be words")
+    _require(isinstance(search.arithmetic(reference), str), "arithmetic must be a string")
     _check_stored(search)
 
 
 def _check_stored(part: Any) -> None:
-    """Check that a registered part can be written and read again."""
+    """Check that a registered part is the same after saving and loading."""
     if type(part) not in NAMES:
         return
     writer = Writer()
@@ -397,7 +469,7 @@ def _same(found: Any, expected: Any, law: str) -> None:
 
 
 def _probability_rows() -> dict[str, Floats]:
-    """Return probabilities that are sharp, flat, tied, and zero in places."""
+    """Return probabilities that are sharp, flat, tied, or partly zero."""
     rng = np.random.default_rng(0)
     sharp, flat = np.exp(6 * rng.normal(size=(7, 40))), np.exp(0.5 * rng.normal(size=(7, 5)))
     tied, zeros = rng.integers(1, 4, (7, 12)).astype(float), np.exp(rng.normal(size=(7, 9)))

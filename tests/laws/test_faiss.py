@@ -366,7 +366,7 @@ def test_a_network_refuses_it():
     torch = pytest.importorskip("torch")
     from vicinal.torch import ConformalModule
 
-    with pytest.raises(vc.Incompatible, match="finds neighbors exactly"):
+    with pytest.raises(vc.Incompatible, match="uses exact neighbors"):
         ConformalModule(torch.nn.Linear(12, 5), calibrated(vc.FaissSearch(vc.IVF())), layer=lambda inputs: inputs)
 
 

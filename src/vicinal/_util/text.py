@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -10,7 +12,28 @@ from typing import Any, NoReturn
 def show_path(path: str | PathLike[str]) -> str:
     """Return a path for a message, on one line."""
     text = str(path)
-    return text if text.isprintable() else repr(text)
+    return SHOWN.get(text, text) if text.isprintable() else repr(text)
+
+
+SHOWN: dict[str, str] = {}
+"""Names that messages show in place of paths, such as those of temporary files."""
+
+
+@contextmanager
+def shown_as(path: str, name: str) -> Iterator[None]:
+    """Show a name in place of a path in messages.
+
+    Examples
+    --------
+    >>> with shown_as("/tmp/x.npz", "the body"):
+    ...     show_path("/tmp/x.npz")
+    'the body'
+    """
+    SHOWN[path] = name
+    try:
+        yield
+    finally:
+        del SHOWN[path]
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line: one file per command, the work in the library."""
+"""The command line: one file per command; the library does the work."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vicinal.cli.wording import render
 from vicinal.errors import CannotWrite, CorruptArtifact, MissingExtra, UnsupportedArtifact, VicinalError
 
 FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
-"""What the system says where there is no room."""
+"""Error numbers of a full disk or quota."""
 
 DEBUG = "VICINAL_DEBUG"
-"""The environment variable with which a bug shows where it is."""
+"""The environment variable that makes an internal error print its traceback."""
 
 
 def main() -> None:
-    """Run `vicinal`; every error is one line on standard error and an exit code."""
+    """Run `vicinal`; every error becomes one line on standard error and an exit code."""
     _open_streams()
     warnings.showwarning = _show_warning  # type: ignore[assignment]  # it needs the message alone
     try:
@@ -29,7 +29,7 @@ def main() -> None:
 
         code = run()
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = OK
     except (KeyboardInterrupt, Interrupted) as error:
@@ -44,16 +44,18 @@ def main() -> None:
         what = error.filename or "standard output"
         code = _say(f"{what}: {(error.strerror or str(error)).lower()}.", UNWRITTEN if error.errno in FULL else WRONG)
     except MemoryError:
-        code = _say("there is not enough memory for this.", WRONG)
+        code = _say(
+            "there is not enough memory for this command: give it fewer rows, or use a machine with more.", WRONG
+        )
     except Exception as error:
         if os.environ.get(DEBUG):
             traceback.print_exc()
-        code = _say(f"this is a bug in vicinal: {error!r}. With {DEBUG}=1 it shows where.", BUG)
+        code = _say(f"this is a bug in vicinal: {error!r}. Set {DEBUG}=1 to see the traceback.", BUG)
     sys.exit(code)
 
 
 def _open_streams() -> None:
-    """Put something where the shell has closed standard output or standard error."""
+    """Open the null device where the shell has closed standard output or standard error."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for as long as the process lives

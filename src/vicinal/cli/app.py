@@ -27,13 +27,13 @@ from vicinal.cli.serve import serve
 from vicinal.cli.tune import tune
 
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]
-"""The base of all that click refuses; some versions of typer carry a click of their own, others import it."""
+"""Base class of the errors of click; some versions of typer bundle click, others import it."""
 
 app = typer.Typer(
-    help="Prediction sets and intervals, exact in finite samples and as small as the neighborhood allows.\n\n"
-    "The path: tune (optional), calibrate, predict; evaluate and report on rows with known targets.\n\n"
-    "Exit codes: 0 done; 2 something given is wrong; 3 a saved file cannot be read; 4 a file cannot be written; "
-    "130 interrupted.",
+    help="Prediction sets and intervals with guaranteed coverage, adapted to the neighborhood of each input.\n\n"
+    "Typical order: tune (optional), calibrate, predict; then evaluate and report on rows with known targets.\n\n"
+    "Exit codes: 0 success; 1 internal error, or a missing optional package; 2 wrong input or option; "
+    "3 a saved file cannot be read; 4 a file cannot be written; 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -53,13 +53,13 @@ def run() -> int:
         return _refuse(error)
     except typer.Abort:
         code = INTERRUPTED
-    if code == INTERRUPTED:  # which is what typer makes of Ctrl-C
+    if code == INTERRUPTED:  # what typer returns after Ctrl-C
         raise KeyboardInterrupt
     return code if isinstance(code, int) else OK
 
 
 def _refuse(error: Any) -> int:
-    """Say in one line what click refused, and where to look."""
+    """Print the error of click in one line, with the help to look at; return the exit code."""
     where = getattr(error, "ctx", None)
     words = " ".join(error.format_message().split()).replace("Value error, ", "")
     end = "" if words.endswith((".", ")", "?")) else "."
@@ -77,17 +77,18 @@ def _show_version(*, value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[  # noqa: FBT002  typer reads the default
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
     modules: Annotated[
         list[str] | None,
         typer.Option(
             "--import",
             metavar="MODULE",
-            help="Import this module first: it registers parts of your own. Files never import anything.",
+            help="Import this module first, so that the scores, localizers and other parts that it registers can be "
+            "used. Reading a file never imports code.",
         ),
     ] = None,
 ) -> None:
-    """Take the options before a command."""
+    """Handle the options that stand before a command."""
     del version
     import_parts(modules or [])

@@ -30,7 +30,7 @@ from vicinal.neighbors import ExactNeighborSearch, Localizer, NeighborSearch
 from vicinal.persistence.artifact import ArtifactInfo, format_size
 from vicinal.persistence.load import open_tuning
 from vicinal.predictor import IntervalPredictor, SetPredictor
-from vicinal.predictor.calibrate import calibrate as calibrated
+from vicinal.predictor.calibrate import calibrate as calibrate_rows
 from vicinal.representations import Chained, Rounded
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.tuning import TuningReport
@@ -41,45 +41,62 @@ with needs("typer", "cli"):
 
 def calibrate(
     rows: Sources,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictor.")] = Path("model.vicinal"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the predictor to.")] = Path("model.vicinal"),
     coverage: Annotated[
         float | None,
-        typer.Option(help="Coverage to ask for; if not said, the one that was tuned for, or 0.9.", show_default=False),
+        typer.Option(
+            help="Coverage of the sets or intervals. Default: the one that was tuned for, or 0.9.", show_default=False
+        ),
     ] = None,
     tuned: Annotated[
-        Path | None, typer.Option(help="What `vicinal tune` saved; without, a third of the rows is used to choose.")
+        Path | None,
+        typer.Option(
+            help="Settings that `vicinal tune` saved. Without it and without --localizer, a third of the rows is set "
+            "aside to choose the settings."
+        ),
     ] = None,
     score: Annotated[
         str | None,
-        typer.Option(help='Score, such as LAC, "RAPS(0.01, 5)" or "NeverEmpty(APS())".', show_default=False),
+        typer.Option(
+            help='Nonconformity score, such as LAC, "RAPS(0.01, 5)" or "NeverEmpty(APS())".', show_default=False
+        ),
     ] = None,
     localizer: Annotated[
         str | None,
-        typer.Option(help='Neighborhood, such as "Exponential(200, 10)" or "Uniform(0.1)".', show_default=False),
+        typer.Option(
+            help='Neighbors and their weights, such as "Exponential(200, 10)" or "Uniform(0.1)".',
+            show_default=False,
+        ),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="Exact, Split, SplitReference, LeaveOneOut or PaperLiteral.", metavar="METHOD")
+        str,
+        typer.Option(
+            help="Calibration method: Exact, Split, SplitReference, LeaveOneOut or PaperLiteral.", metavar="METHOD"
+        ),
     ] = "Exact",
     search: Annotated[
-        str, typer.Option(help='Neighbor search: ExactSearch, or with faiss such as "FaissSearch(IVF(), 0.95)".')
+        str, typer.Option(help='Neighbor search: ExactSearch, or, with faiss, one such as "FaissSearch(IVF(), 0.95)".')
     ] = "ExactSearch",
     target_range: PossibleTargets = None,
     memory: Memory = None,
     precision: Annotated[
-        int | None, typer.Option(help="Store representations in 16 or 32 bits.", show_default=False)
+        int | None, typer.Option(help="Store representations with 16 or 32 bits per number.", show_default=False)
     ] = None,
     model_file: Annotated[
-        Path | None, typer.Option(help="The model's weights: their checksum goes into the file.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="File with the weights of the model; its checksum is stored with the predictor.", show_default=False
+        ),
     ] = None,
     model_name: Annotated[
-        str | None, typer.Option(help="Or any text that says which model.", show_default=False)
+        str | None, typer.Option(help="Name of the model, stored with the predictor.", show_default=False)
     ] = None,
     rename: Renamed = None,
     class_names: Names = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Calibrate on rows that neither the model nor the tuning has seen, and save one safe file.
+    """Calibrate on rows that were used neither for training nor for tuning, and save the predictor.
 
     Example: vicinal calibrate calibration.npz --tuned tuned.vicinal --coverage 0.9 --out model.vicinal
     """
@@ -90,7 +107,7 @@ def calibrate(
     if target_range is not None:
         settings = {**settings, "target_range": parse_range(target_range)}
     if not chosen.local and not isinstance(near, ExactNeighborSearch):
-        msg = f"--method {method} has no neighborhood: leave out --search."
+        msg = f"--method {type(chosen).__name__} has no neighborhood: leave out --search."
         raise Incompatible(msg)
     chosen.check_search(near)
     network = _model(model_file, model_name)
@@ -98,7 +115,7 @@ def calibrate(
     outputs, targets = open_rows(rows, rename, class_names, truth=True).whole()
     note_probabilities(outputs)
     values = check_targets(outputs, targets)  # type: ignore[arg-type]  # rows with their truth
-    found: SetPredictor | IntervalPredictor = calibrated(  # type: ignore[call-overload]  # rows of either task
+    found: SetPredictor | IntervalPredictor = calibrate_rows(  # type: ignore[call-overload]  # rows of either task
         outputs,
         values,
         wanted,
@@ -125,7 +142,7 @@ def calibrate(
 
 
 def _name(score: str | None, localizer: str | None) -> dict[str, Any]:
-    """Return the parts that options name."""
+    """Return the parts that --score and --localizer describe."""
     found: dict[str, Any] = {}
     if score is not None:
         found["score"] = parse_part(score, ClassificationScore | RegressionScore, "--score")
@@ -137,12 +154,12 @@ def _name(score: str | None, localizer: str | None) -> dict[str, Any]:
 def _settings(
     tuned: tuple[ArtifactInfo, TuningReport] | None, named: dict[str, Any], method: Method, precision: int | None
 ) -> dict[str, Any]:
-    """Return the parts: those of tuning, or those that options name, never a mixture."""
+    """Return the settings: those of --tuned, or those of the other options, never a mixture."""
     if tuned is not None and named:
-        msg = f"--tuned has all parts: leave out {' and '.join(f'--{name}' for name in named)}."
+        msg = f"--tuned already holds all settings: leave out {' and '.join(f'--{name}' for name in named)}."
         raise Incompatible(msg)
     if not method.local and "localizer" in named:
-        msg = "--method Split has no neighborhood: leave out --localizer."
+        msg = f"--method {type(method).__name__} has no neighborhood: leave out --localizer."
         raise Incompatible(msg)
     found = named if tuned is None else tuned[1].settings
     if precision is None:
@@ -153,7 +170,7 @@ def _settings(
     if method.ranks_reference or not method.local:
         return found  # rounded when it is saved
     if found.get("localizer") is None:
-        msg = "--precision with --method SplitReference needs --tuned or --localizer too."
+        msg = f"--precision with --method {type(method).__name__} needs --tuned or --localizer too."
         raise Incompatible(msg)
     first = found.get("representation_map")
     return {**found, "representation_map": last if first is None else Chained((first, last))}
@@ -162,10 +179,10 @@ def _settings(
 def _with_tuning(
     found: SetPredictor | IntervalPredictor, info: ArtifactInfo, report: TuningReport
 ) -> SetPredictor | IntervalPredictor:
-    """Keep how the parts were chosen with the predictor; refuse parts that were chosen on its own rows."""
+    """Store the tuning report with the predictor; refuse a report made on the calibration rows."""
     if report.seen is not None and found.seen is not None:
-        message = f"{info.path} was tuned on rows of these ({{repeats}}); calibrate on other rows, or without --tuned, "
-        check_repeats(found.seen, report.seen, message + "which sets a third of them aside.")
+        message = f"{info.path} was tuned on some of these rows ({{repeats}}). Calibrate on other rows, or leave out "
+        check_repeats(found.seen, report.seen, message + "--tuned: then a third of these rows is set aside for tuning.")
     remark = f"The parts were chosen on {report.rows} other rows, at coverage {report.coverage:g}."
     return replace(found, tuning=report, remark=remark)
 

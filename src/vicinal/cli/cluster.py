@@ -1,4 +1,4 @@
-"""What `vicinal predict` is told about a cluster."""
+"""Options of `vicinal predict` for a Ray cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vicinal.tables.rows import Rows
 
 
 class WorkPlace(StrEnum):
-    """Where work is done."""
+    """Where the prediction runs."""
 
     LOCAL = "local"
     RAY = "ray"
@@ -27,7 +27,7 @@ class WorkPlace(StrEnum):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which cluster, and how much of it; None is as `predict_partitions` has it."""
+    """Options for the cluster; None means the default of `predict_partitions`."""
 
     address: str | None
     workers: int | None
@@ -35,10 +35,10 @@ class Cluster:
     patience: float | None
 
     def check_unused(self) -> None:
-        """Refuse what is said of a cluster where none is asked for."""
+        """Refuse options for a cluster without --engine ray."""
         said = next((one.name for one in fields(self) if getattr(self, one.name) is not None), None)
         if said is not None:
-            msg = f"--{said.replace('_', '-')} is for --engine ray; the work is done here."
+            msg = f"--{said.replace('_', '-')} is an option for --engine ray: add --engine ray, or leave it out."
             raise Incompatible(msg)
 
     def predict(
@@ -56,7 +56,7 @@ class Cluster:
         from vicinal.distributed import predict_partitions
 
         said: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        with redirect_stdout(sys.stderr):  # Ray prints warnings of its own there; ours is the answer alone
+        with redirect_stdout(sys.stderr):  # Ray prints warnings there
             return predict_partitions(
                 model,
                 rows,
@@ -72,10 +72,10 @@ class Cluster:
 
 
 def check_folder(out: str, model: Path) -> None:
-    """Refuse what a cluster cannot write partitions to."""
+    """Refuse an output that cannot be a folder of partitions."""
     if out == "-":
-        msg = "a cluster writes a folder of .parquet files: name one with --out."
+        msg = "--engine ray writes a folder of .parquet files: name the folder with --out."
         raise CannotWrite(msg)
     if same_file(out, model):
-        msg = f"cannot write {out}: it is the model itself. Name a folder."
+        msg = f"cannot write {out}: it is the model file. Name a folder."
         raise CannotWrite(msg)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 OK, BUG, WRONG, DAMAGED, UNWRITTEN, INTERRUPTED = 0, 1, 2, 3, 4, 130
-"""Done; a bug; something given is wrong; a saved file cannot be read, or one written; interrupted."""
+"""Success; internal error; wrong input; unreadable saved file; unwritable file; interrupted."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C, where there is something to say about it."""
+    """Ctrl-C, with a message about how to continue."""

@@ -23,16 +23,19 @@ def evaluate(
     coverage: OtherCoverage = None,
     by: Annotated[
         str | None,
-        typer.Option(help="Show coverage by these columns too, such as hospital,sex.", metavar="COLUMNS"),
+        typer.Option(help="Also show coverage within the groups of these columns: hospital,sex.", metavar="COLUMNS"),
     ] = None,
     rename: Renamed = None,
     *,
     slab: Annotated[
-        bool, typer.Option("--slab", help="Measure the worst slab of representations and the excess risk (ERT) too.")
+        bool,
+        typer.Option(
+            "--slab", help="Also measure worst-slab coverage over representations, and the excess risk of coverage."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict rows with known targets and measure coverage, size, and how evenly coverage is spread.
+    """Predict rows with known targets; measure coverage, size, and how even coverage is over groups of rows.
 
     Example: vicinal evaluate model.vicinal test.csv --by hospital
     """

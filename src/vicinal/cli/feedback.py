@@ -1,4 +1,4 @@
-"""`vicinal feedback`: what a service was told of its answers."""
+"""`vicinal feedback`: export the true targets that a service received."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from vicinal.persistence.load import inspect
 with needs("typer", "cli"):
     import typer
 
-feedback = typer.Typer(no_args_is_help=True, help="What a service was told of its answers, as rows to calibrate on.")
+feedback = typer.Typer(no_args_is_help=True, help="Export the true targets that a service received.")
 
 
 @feedback.command()
 def export(
-    journal: Annotated[Path, typer.Argument(help="What `vicinal serve --journal` wrote.", show_default=False)],
-    out: Annotated[Path, typer.Argument(help="A .npz, .parquet or .jsonl file.", show_default=False)],
+    journal: Annotated[Path, typer.Argument(help="Journal that `vicinal serve --journal` wrote.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="File to write: .npz, .parquet or .jsonl.", show_default=False)],
     model: Annotated[
-        Path | None, typer.Option(help="Refuse the journal of another model than this.", show_default=False)
+        Path | None,
+        typer.Option(help="Refuse the journal if it was written for another model than this one.", show_default=False),
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Write the answered rows whose truth is known to a file for `vicinal roll`; the service may go on meanwhile.
+    """Write the predicted rows whose true target is known to a file for `vicinal roll`; the service may keep running.
 
     Example: vicinal feedback export answers.journal recent.npz
     """

@@ -1,4 +1,4 @@
-"""What commands share: the rows they read, the class names, and how they are told on the command line."""
+"""Options that several commands share, and the reading of rows and class names."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="ROWS...",
-        help="One .npz, .parquet, .arrow, .csv or .jsonl file, a folder of .parquet files, - for JSON lines on "
-        "standard input, or for each array NAME.npy or NAME=FILE.npy. "
+        help="A .npz, .parquet, .arrow, .csv or .jsonl file; or a folder of .parquet files; or - for JSON lines on "
+        "standard input; or one NAME.npy or NAME=FILE.npy for each array. "
         "Columns: logits | probabilities | predictions | lower, upper; representations; labels | targets; row_ids.",
         show_default=False,
     ),
 ]
 Renamed = Annotated[
     list[str] | None,
-    typer.Option("--rename", metavar="NAME=COLUMN", help="What a column is called, where not by its own name."),
+    typer.Option("--rename", metavar="NAME=COLUMN", help="Read column COLUMN as NAME, such as logits=scores."),
 ]
 Names = Annotated[
-    Path | None, typer.Option(help="Class names: a text file with one name a line, or a JSON list.", show_default=False)
+    Path | None,
+    typer.Option(help="Class names: a text file with one name per line, or a JSON list.", show_default=False),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
-        help='What may be used beside rows and answers, in megabytes or as "2 GB"; 512 MB if not said.',
+        help='Limit on working memory, not counting inputs and outputs, in megabytes or as "2 GB". Default: 512 MB.',
         show_default=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 PossibleTargets = Annotated[
@@ -49,14 +50,14 @@ PossibleTargets = Annotated[
     typer.Option(
         "--target-range",
         metavar="LOW,HIGH",
-        help='What the target of a regression can be, such as "0," for counts: intervals are cut to it.',
+        help='Range of possible targets of a regression, such as "0," for counts; intervals are cut to it.',
         show_default=False,
     ),
 ]
 
 
 def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
-    """Return the pair that --target-range says; an end that is left out is None."""
+    """Parse --target-range; an end that is left out is None."""
     if text is None:
         return None
     low, comma, high = text.partition(",")
@@ -65,7 +66,9 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
             return float(low) if low.strip() else None, float(high) if high.strip() else None
     except ValueError:
         pass
-    raise InvalidArgument("--target-range", text, 'two numbers, of which one may be left out, such as "0," or "0,9"')
+    raise InvalidArgument(
+        "--target-range", text, 'LOW,HIGH, where one of the two may be left out, such as "0," or "0,9"'
+    )
 
 
 def open_rows(
@@ -76,7 +79,7 @@ def open_rows(
     truth: bool = False,
     keep: str | None = None,
 ) -> Rows:
-    """Open the rows that a command was given."""
+    """Open the rows that a command reads."""
     pairs = [pair.partition("=") for pair in renamed or ()]
     wrong = next((name for name, equals, column in pairs if not (name and equals and column)), None)
     if wrong is not None:
@@ -97,20 +100,23 @@ def check_out(out: str | Path, *inputs: str | Path | None) -> None:
     for given in inputs:
         path = None if given is None else str(given)
         if path is not None and (same_file(path, out) or same_file(path.partition("=")[2] or path, out)):
-            msg = f"cannot write {out}: it is an input itself. Name another file."
+            msg = f"cannot write {out}: it is also an input. Name another file."
             raise CannotWrite(msg)
     writable(out)
 
 
 def note_probabilities(outputs: ModelOutputs) -> None:
-    """Say so where logits look as if a softmax had been taken already."""
+    """Print a note if the logits look like probabilities."""
     logits = outputs.logits if isinstance(outputs, ClassificationOutputs) else None
     if logits is not None and looks_like_probabilities(logits):
-        typer.echo("vicinal: note: the logits look like probabilities; if so, --rename probabilities=logits.", err=True)
+        typer.echo(
+            "vicinal: note: the logits look like probabilities; if they are, add --rename probabilities=logits.",
+            err=True,
+        )
 
 
 def read_names(path: Path) -> list[str]:
-    """Return class names from a text file with one a line, or a JSON list."""
+    """Return class names from a text file with one name per line, or a JSON list."""
     try:
         text = path.expanduser().read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -124,9 +130,9 @@ def read_names(path: Path) -> list[str]:
     try:
         found = strict_json(text)
     except (ValueError, RecursionError) as error:
-        msg = f"{path} begins as a JSON list and is none: {error}."
+        msg = f"{path} begins like a JSON list, but is not valid JSON: {error}."
         raise InvalidFile(msg) from error
     if not all(isinstance(name, str) for name in found):
-        msg = f"{path} must be a list of texts, one for each class."
+        msg = f"{path} must be a JSON list of strings, one for each class."
         raise InvalidFile(msg)
     return list(found)

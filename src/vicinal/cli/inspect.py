@@ -1,4 +1,4 @@
-"""`vicinal inspect`: what a saved file says of itself."""
+"""`vicinal inspect`: print what a saved file holds."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import Annotated
 from vicinal._util.extras import needs
 from vicinal.cli.inputs import AsJson
 from vicinal.cli.printing import echo_json
-from vicinal.persistence.load import inspect as inspected
+from vicinal.persistence.load import inspect as inspect_file
 
 with needs("typer", "cli"):
     import typer
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="What tune or calibrate saved.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="File that `vicinal tune` or `vicinal calibrate` saved.", show_default=False)
+    ],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Check every byte of a saved file and print what it holds: parts, promise, size, fingerprints.
+    """Verify the checksum of a saved file and print what it holds: parts, guarantee, size, checksums.
 
     Example: vicinal inspect model.vicinal
     """
-    info = inspected(file)
+    info = inspect_file(file)
     if as_json:
         said = asdict(info)
         length = said.pop("length")

@@ -1,6 +1,6 @@
-"""Parts as options name them: `Exponential(200, 10.0)`, `NeverEmpty(APS())`, `split-reference`.
+"""Parse options that name parts: `Exponential(200, 10.0)`, `NeverEmpty(APS())`, `split-reference`.
 
-Names are looked up in the register; nothing is evaluated.
+Names are looked up in the register; no code is evaluated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vicinal.errors import InvalidArgument, VicinalError
 
 
 def parse_part(text: str, kind: Any, option: str) -> Any:
-    """Return the part that a text names: a name, or a name with its arguments, which may be parts too.
+    """Return the part that a text describes: a name, or a name with arguments, which may be parts too.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def parse_part(text: str, kind: Any, option: str) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Return a text in which names are names of Python: a module's colon and a dash between letters are none."""
+    """Return a text that Python can parse: a dash between letters becomes _, a colon between letters a dot."""
     out, before = [], ""
     for place, letter in enumerate(text):
         after = text[place + 1 : place + 2]
@@ -50,7 +50,7 @@ def _plain(text: str) -> str:
 
 
 def _make(node: ast.expr, option: str) -> Any:
-    """Return what an expression of names, calls and literals stands for."""
+    """Evaluate an expression of part names, calls and literals."""
     if isinstance(node, ast.Call):
         kind = _find(node.func, option)
         arguments = [_make(one, option) for one in node.args]
@@ -72,12 +72,12 @@ def _call(kind: type, arguments: list[Any], named: dict[str, Any], option: str) 
 
 
 def _find(node: ast.expr, option: str) -> type:
-    """Return the registered part of a name, whatever its case and dashes."""
+    """Look up a registered part by name, ignoring case, dashes and underscores."""
     name = ast.unparse(node)
     wanted = _key(name)
     found = next((part for known, part in PARTS.items() if _key(known) == wanted), None)
     if found is None:
-        hint = "; is it yours? Then add --import MODULE" if "." in name else ""
+        hint = " (for one of your own, add --import MODULE)" if "." in name else ""
         raise InvalidArgument(option, name, f"the name of a registered part{hint}")
     return found
 
@@ -87,7 +87,7 @@ def _key(name: str) -> str:
 
 
 IMPORTED: list[str] = []
-"""Modules that were imported on the user's word: the workers of a cluster need them too."""
+"""Modules imported by `--import`; the workers of a cluster import them too."""
 
 
 def import_parts(names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`vicinal predict`: sets or intervals for a file of rows, however large."""
+"""`vicinal predict`: sets or intervals for the rows of a file of any size."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from vicinal.tables.rows import Rows
 with needs("typer", "cli"):
     import typer
 
-Model = Annotated[Path, typer.Argument(help="What `vicinal calibrate` saved.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Predictor that `vicinal calibrate` saved.", show_default=False)]
 OtherCoverage = Annotated[
-    float | None, typer.Option("--coverage", help="Another coverage than calibrated for.", show_default=False)
+    float | None,
+    typer.Option("--coverage", help="Predict at this coverage instead of the calibrated one.", show_default=False),
 ]
 
 
@@ -35,47 +36,52 @@ def predict(
     rows: Sources,
     out: Annotated[
         str,
-        typer.Option("--out", "-o", help="A .parquet, .arrow, .csv, .npz or .jsonl file, or - for JSON lines."),
+        typer.Option("--out", "-o", help="File to write: .parquet, .arrow, .csv, .npz or .jsonl; - prints JSON lines."),
     ] = "-",
     coverage: OtherCoverage = None,
-    p_values: Annotated[bool, typer.Option("--p-values", help="The p-value of every label too.")] = False,  # noqa: FBT002
-    neighbors: Annotated[int, typer.Option(help="So many of the nearest calibration rows too.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on after an interrupted run of the same.")] = False,  # noqa: FBT002
+    p_values: Annotated[bool, typer.Option("--p-values", help="Also write the p-value of every label.")] = False,  # noqa: FBT002
+    neighbors: Annotated[int, typer.Option(metavar="K", help="Also write the K nearest calibration rows.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,  # noqa: FBT002
     memory: Memory = None,
     rename: Renamed = None,
     keep: Annotated[
         str | None,
-        typer.Option(help="Columns of the input to carry through, such as id,hospital.", show_default=False),
+        typer.Option(help="Columns of the input to copy to the output, such as id,hospital.", show_default=False),
     ] = None,
     engine: Annotated[
-        WorkPlace, typer.Option(help="Where the work is done: here, or on a Ray cluster.")
+        WorkPlace, typer.Option(help="Where to run: on this machine, or on a Ray cluster.")
     ] = WorkPlace.LOCAL,
     address: Annotated[
         str | None,
         typer.Option(
-            help="Of the cluster, HOST:PORT or auto; RAY_ADDRESS if not said; without both, Ray is started here.",
+            help="Address of the Ray cluster: HOST:PORT, or auto. Default: RAY_ADDRESS; if that is not set, Ray is "
+            "started on this machine.",
             show_default=False,
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="On the cluster; one for each of its CPUs if not said.", show_default=False)
+        int | None, typer.Option(help="Number of workers on the cluster. Default: one per CPU.", show_default=False)
     ] = None,
     partition_rows: Annotated[
         int | None,
-        typer.Option(help="On a cluster, rows of a file of answers at most; 262,144 if not said.", show_default=False),
+        typer.Option(help="Most rows in one output file of a cluster. Default: 262,144.", show_default=False),
     ] = None,
     patience: Annotated[
         float | None,
         typer.Option(
-            help="On a cluster, seconds without a word after which it is given up; 300 if not said.", show_default=False
+            help="Replace a worker after this many seconds without a heartbeat; abort if no worker starts in that "
+            "time. Default: 300.",
+            show_default=False,
         ),
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Predict every row in bounded memory; columns: row_id, set (or lower, upper), size, threshold, confidence.
+    """Predict every row of a file in bounded memory.
 
-    With --engine ray: Parquet in, a folder of Parquet out, and the same command again goes on where it was left.
+    Columns of the output: row_id, set (or lower, upper), size, threshold, confidence.
+
+    With --engine ray, the input is Parquet and the output a folder of Parquet files; the same command resumes a run.
 
     Example: vicinal predict model.vicinal test.parquet --out sets.parquet
     """
@@ -85,7 +91,7 @@ def predict(
         check_folder(out, model)
         given = open_rows(rows, rename, None, keep=keep)
         started = time.perf_counter()
-        with show_rows(given) as bar, _interruptible(out, "the same command goes on."):
+        with show_rows(given) as bar, _interruptible(out, "run the same command again to continue."):
             done = cluster.predict(model, given, out, coverage=coverage, wanted=asked, memory=memory, advance=bar.reach)
         _tell(done, time.perf_counter() - started, as_json=as_json)
         return
@@ -96,7 +102,7 @@ def predict(
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = open_rows(rows, rename, None, keep=keep)
     started = time.perf_counter()
-    resumable = _interruptible(f"{out}.parts", "the same command with --resume goes on.")
+    resumable = _interruptible(f"{out}.parts", "run the same command with --resume to continue.")
     with within(memory), show_rows(given) as bar, resumable:
         done = predict_file(
             chosen,
@@ -111,22 +117,22 @@ def predict(
 
 
 def show_rows(rows: Rows) -> Bar:
-    """Return a bar of the rows that are predicted."""
+    """Return a progress bar over the rows."""
     return Bar("predict", rows.table.n_rows, shown=None, leave=False)
 
 
 def _tell(done: Done, seconds: float, *, as_json: bool) -> None:
-    """Say what a job did."""
+    """Print what a job did."""
     if as_json:
         echo_json({**asdict(done), "seconds": seconds}, err=done.path == "-")
     elif done.path != "-":
-        more = f"{done.resumed} of them by an earlier run" if done.resumed else f"mean size {done.mean_size:.4g}"
+        more = f"{done.resumed} of them from an earlier run" if done.resumed else f"mean size {done.mean_size:.4g}"
         typer.echo(f"{done.rows} rows, {more}: {done.path} ({seconds:.1f} s)")
 
 
 @contextmanager
 def _interruptible(left: str, advice: str) -> Iterator[None]:
-    """Say how to go on after Ctrl-C, where there is something left to go on with."""
+    """Say how to continue after Ctrl-C, if an unfinished output exists."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""JSON on standard output, for machines."""
+"""Print JSON on standard output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ with needs("typer", "cli"):
 
 
 def echo_json(value: Any, *, err: bool = False) -> None:
-    """Print a value as JSON that any reader takes: infinities are the texts "inf" and "-inf", NaN is null."""
+    """Print a value as strict JSON: infinities become the strings "inf" and "-inf", NaN becomes null."""
     typer.echo(json.dumps(_plain(value), indent=2, allow_nan=False), err=err)
 
 
@@ -28,5 +28,5 @@ def _plain(value: Any) -> Any:
 
 
 def on_terminal() -> bool:
-    """Return whether anyone looks at standard error, where bars are shown."""
+    """Return whether standard error is a terminal, so that progress bars are shown."""
     return sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""`vicinal report`: a page to look at."""
+"""`vicinal report`: an HTML page about a predictor."""
 
 from __future__ import annotations
 
@@ -25,27 +25,29 @@ with needs("typer", "cli"):
 def report(
     model: Model,
     rows: Sources,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the page to.")] = Path("report.html"),
     coverage: OtherCoverage = None,
     images: Annotated[
-        Path | None, typer.Option(metavar="FILE.npy", help="Pictures of these rows.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE.npy", help="Pictures of these rows, in their order.", show_default=False),
     ] = None,
     neighbor_images: Annotated[
-        Path | None, typer.Option(metavar="FILE.npy", help="Pictures of the calibration rows.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE.npy", help="Pictures of the calibration rows, in their order.", show_default=False),
     ] = None,
-    shown: Annotated[int, typer.Option(help="Rows that can be explored.")] = 200,
-    tsne: Annotated[bool, typer.Option("--tsne", help="Lay the map out by t-SNE, not PCA.")] = False,  # noqa: FBT002
+    shown: Annotated[int, typer.Option(help="Number of rows that can be explored.")] = 200,
+    tsne: Annotated[bool, typer.Option("--tsne", help="Draw the map with t-SNE instead of PCA.")] = False,  # noqa: FBT002
     by: Annotated[
         str | None,
-        typer.Option(help="Show coverage by these columns too, such as hospital,sex.", metavar="COLUMNS"),
+        typer.Option(help="Also show coverage by these columns, such as hospital,sex.", metavar="COLUMNS"),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The page's title.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="Which rows are shown.")] = 0,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of rows to explore.")] = 0,
     rename: Renamed = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Write one HTML page that shows what a predictor does on rows with known targets, and why.
+    """Write an HTML page that shows how a predictor does on rows with known targets, and why.
 
     Example: vicinal report model.vicinal test.npz --out report.html
     """
@@ -76,7 +78,7 @@ def report(
 
 
 def _pictures(path: Path | None) -> NDArray[Any] | None:
-    """Return pictures from a .npy file, read where they lie."""
+    """Return pictures from a .npy file, mapped into memory."""
     if path is None:
         return None
     try:
@@ -85,6 +87,8 @@ def _pictures(path: Path | None) -> NDArray[Any] | None:
         msg = f"cannot read {path} as a .npy file of pictures: {error}"
         raise InvalidFile(msg) from error
     if not isinstance(found, np.ndarray):
-        msg = f"{path} must be a .npy file of pictures; it is an archive of several arrays."
+        msg = (
+            f"{path} must be a .npy file of pictures; it is an archive of several arrays. Save one array with np.save."
+        )
         raise InvalidFile(msg)
     return found

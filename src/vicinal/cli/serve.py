@@ -1,4 +1,4 @@
-"""`vicinal serve`: a saved predictor over HTTP, with a page to look at."""
+"""`vicinal serve`: a saved predictor over HTTP, with a web page."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ if TYPE_CHECKING:
 
 def serve(
     model: Model,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
-    examples: Annotated[
-        str | None, typer.Option(help="A file of rows to pick from on the page.", show_default=False)
-    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = 8000,
+    examples: Annotated[str | None, typer.Option(help="File of example rows for the page.", show_default=False)] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(help="File for answers and truths, to go on after a restart.", show_default=False),
+        typer.Option(
+            help="File to record predictions and their true targets in; a restart reads it.", show_default=False
+        ),
     ] = None,
-    remember: Annotated[int, typer.Option(help="Answers for which the truth may come.")] = 10_000,
-    max_body: Annotated[str, typer.Option(help="Size of a request, packed or unpacked.")] = "32 MB",
-    max_rows: Annotated[int, typer.Option(help="Rows of a request.")] = 10_000,
-    concurrency: Annotated[int, typer.Option(help="Requests worked on at a time; more are told to come back.")] = 64,
+    remember: Annotated[
+        int, typer.Option(help="Number of recent predictions whose true target can still be sent.")
+    ] = 10_000,
+    max_body: Annotated[str, typer.Option(help="Largest size of a request, compressed or not.")] = "32 MB",
+    max_rows: Annotated[int, typer.Option(help="Most rows in a request.")] = 10_000,
+    concurrency: Annotated[int, typer.Option(help="Most requests at a time; further ones get status 429.")] = 64,
     timeout: Annotated[
-        float, typer.Option(help="Seconds for a request to arrive, and for the last at the end.")
+        float, typer.Option(help="Seconds for a request to arrive, and for open requests to finish at shutdown.")
     ] = 30.0,
     coverage: OtherCoverage = None,
 ) -> None:
-    """Answer over HTTP until Ctrl-C: POST /predict, /explain, /feedback; a page at /. Logs are JSON lines.
+    """Serve predictions over HTTP until Ctrl-C: POST /predict, /explain, /feedback; a web page at /.
 
-    Requests must show the bearer token that the environment variable VICINAL_TOKEN holds, where it is set.
+    Logs are JSON lines. If the environment variable VICINAL_TOKEN is set, requests must send it as a bearer token.
 
     Example: vicinal serve model.vicinal --port 8080 --journal answers.journal
     """
@@ -73,6 +75,8 @@ def _run(model: Path, settings: Settings, coverage: float | None, examples: str 
     def announce(address: str) -> None:
         typer.echo(f"vicinal: {model} at {address} (Ctrl-C stops)", err=True)
         if not settings.local and settings.token is None:
-            typer.echo("vicinal: note: other machines can ask, and VICINAL_TOKEN is not set.", err=True)
+            typer.echo(
+                "vicinal: note: other machines can send requests; set VICINAL_TOKEN to require a token.", err=True
+            )
 
     run(Service(predictor, info, settings, rows), announce)

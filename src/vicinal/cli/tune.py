@@ -1,4 +1,4 @@
-"""`vicinal tune`: choose score, neighborhood, probabilities and representation."""
+"""`vicinal tune`: choose score, neighborhood, probability model and representation map."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vicinal.errors import Incompatible
 from vicinal.persistence.artifact import format_size
 from vicinal.persistence.load import save_tuning
 from vicinal.tuning import Bayesian, Candidate, ClassGap, DecileGap, MeanSize, Objective
-from vicinal.tuning import tune as tuned
+from vicinal.tuning import tune as tune_parts
 from vicinal.tuning.report import SHOWN
 
 with needs("typer", "cli"):
@@ -33,7 +33,7 @@ with needs("typer", "cli"):
 
 
 class Aim(StrEnum):
-    """What tuning is after, by a word."""
+    """Values of --aim."""
 
     SIZE = "size"
     EVEN = "even"
@@ -42,28 +42,43 @@ class Aim(StrEnum):
 
 def tune(
     rows: Sources,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for what is chosen.")] = Path("tuned.vicinal"),
-    coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the chosen settings to.")] = Path(
+        "tuned.vicinal"
+    ),
+    coverage: Annotated[float, typer.Option(help="Coverage of the sets or intervals.")] = 0.9,
     aim: Annotated[
-        Aim, typer.Option(help="The smallest sets (size), of those with even coverage by confidence, or by classes.")
+        Aim,
+        typer.Option(
+            help="What to optimize: the smallest sets (size), or the smallest among those with even coverage over "
+            "confidence (even) or over classes (classes)."
+        ),
     ] = Aim.SIZE,
     at_most: Annotated[
-        float | None, typer.Option(help="How uneven: of --aim even or classes; 0.1 if not said.", show_default=False)
+        float | None,
+        typer.Option(
+            help="Largest coverage gap allowed by --aim even or --aim classes. Default: 0.1.", show_default=False
+        ),
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(help="Try so many neighborhoods, chosen by optuna, instead of all.", show_default=False),
+        typer.Option(
+            help="Try this many neighborhoods, chosen by optuna, instead of the whole grid.", show_default=False
+        ),
     ] = None,
-    folds: Annotated[int, typer.Option(help="Parts that judge each other.")] = 5,
-    seed: Annotated[int, typer.Option(help="How the parts are cut.")] = 0,
-    most_rows: Annotated[int, typer.Option(help="Rows that judge at most; parts are fitted on all.")] = 6000,
+    folds: Annotated[int, typer.Option(help="Number of cross-validation folds.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the folds and of optuna.")] = 0,
+    most_rows: Annotated[
+        int, typer.Option(help="Most rows to evaluate candidates on; parts are fitted on all rows.")
+    ] = 6000,
     target_range: PossibleTargets = None,
     rename: Renamed = None,
     class_names: Names = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the parts on rows that are not calibration rows, and save them for `vicinal calibrate --tuned`.
+    """Choose score, neighborhood and probability model on tuning rows; save them for `vicinal calibrate --tuned`.
+
+    The tuning rows must not be used for calibration.
 
     Example: vicinal tune tuning.npz --coverage 0.9 --out tuned.vicinal
     """
@@ -72,7 +87,7 @@ def tune(
     outputs, targets = open_rows(rows, rename, class_names, truth=True).whole()
     values = check_targets(outputs, targets)  # type: ignore[arg-type]  # rows with their truth
     note_probabilities(outputs)
-    found = tuned(
+    found = tune_parts(
         outputs,
         values,
         coverage,
@@ -110,7 +125,7 @@ def tune(
 def _objective(aim: Aim, at_most: float | None) -> Objective:
     if aim is Aim.SIZE:
         if at_most is not None:
-            msg = "--at-most is the bound of --aim even or --aim classes; say which, or leave it out."
+            msg = "--at-most applies to --aim even and --aim classes only: add one of them, or leave it out."
             raise Incompatible(msg)
         return MeanSize()
     bound = 0.1 if at_most is None else at_most

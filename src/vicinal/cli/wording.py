@@ -1,4 +1,4 @@
-"""What the library advises, in the words of the command line."""
+"""Put the advice in error messages into the words of the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vicinal.errors import Column, Option, VicinalError, Word
 
 
 def render(error: VicinalError) -> str:
-    """Return what an error says, on one line, with options and columns in place of arguments.
+    """Return the message of an error on one line, with options in place of Python arguments.
 
     Examples
     --------
@@ -17,7 +17,7 @@ def render(error: VicinalError) -> str:
 
 
 def render_word(word: Word) -> str:
-    """Return one piece of advice."""
+    """Return one piece of advice in the words of the command line."""
     if isinstance(word, Option):
         name = "--" + word.argument.replace("_", "-")
         value = word.value.removesuffix("()")

@@ -1,4 +1,4 @@
-"""Past one machine: prediction and calibration on a Ray cluster, with the same answers to the bit."""
+"""Prediction and calibration on a Ray cluster; the results equal those of one machine to the bit."""
 
 from vicinal.distributed.calibrate import calibrate
 from vicinal.distributed.datasets import predict

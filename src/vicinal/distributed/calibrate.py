@@ -1,7 +1,7 @@
-"""Calibration on any number of rows: workers score and rank them, and the level is an order statistic of their pairs.
+"""Calibration on any number of rows: workers compute scores and ranks, and the level is an order statistic of these.
 
-A few rows are calibrated on here first. That predictor holds all that a worker needs (the parts, and the reference rows
-of `SplitReference`), and its pairs are then replaced by those of all rows.
+First, the driver calibrates on a few rows. That predictor holds all that a worker needs (the parts, and the reference
+rows of `SplitReference`); its pairs of rank and score are then replaced by those of all rows.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ with needs("ray", "ray"):
     from ray.exceptions import RayTaskError
 
 MOST_PAIRS = 10**7
-"""Pairs that a predictor keeps; of more ranked rows it keeps only the levels that were asked for."""
+"""Most pairs that a predictor stores; with more calibration rows it stores only the levels of the given coverages."""
 
 SAMPLE = 64
-"""Rows that are calibrated on here, to see whether everything fits."""
+"""Number of rows that the driver calibrates on first, which checks the arguments."""
 
 
 class RankingBatches:
-    """What an actor does with each batch: the pair (rank, score) of each row, and a mark to know the row again."""
+    """What an actor computes for each batch: the pair (rank, score) of each row, and a hash of the row."""
 
     def __init__(
         self, model: Shipped, names: Mapping[str, str], class_names: Sequence[str] | None, cpus: float, version: str
@@ -107,48 +107,77 @@ def calibrate(
     batch_rows: int = BATCH_ROWS,
     imports: Sequence[str] = (),
 ) -> SetPredictor | IntervalPredictor:
-    """Calibrate on any number of rows on a Ray cluster; the answers are those of `vicinal.calibrate`, to the bit.
+    """Calibrate on any number of rows on a Ray cluster.
 
-    The method is `Split()`, which is the default without a localizer, or `SplitReference(rows=(outputs, targets))`,
-    whose reference rows must fit one node. Up to ten million ranked rows, the predictor is like any other. Beyond, it
-    keeps the levels of `coverage` and of the other `coverages` that are named, and has no p-values.
+    The predictor equals that of `vicinal.calibrate` to the bit. The method is `Split()`, or
+    `SplitReference(rows=(outputs, targets))`, whose reference rows must fit on one node. With more than ten million
+    calibration rows, the predictor stores only the levels of `coverage` and `coverages`, and has no p-values.
 
     Parameters
     ----------
-    rows : path or Ray dataset
-        A Parquet file or a folder of them, here or on an object store (s3://...), or a Ray dataset; its columns are
-        those of a file of rows, with the truth in labels or targets.
-    coverage : float
-        The coverage asked for.
-    score, localizer, probability_model, representation_map, target_range, search
-        As in `vicinal.calibrate`.
-    method : Split or SplitReference
-        How to calibrate.
-    coverages : sequence of float
-        Other coverages that will be asked for.
-    names : mapping
-        How columns are called where not by their own name.
-    class_names : sequence of str
-        What labels are, where they are names and the rows do not say it.
-    workers : int
-        Actors at most; one for each CPU of the cluster if not said.
-    cpus : float
-        CPUs of each actor, which is also its number of threads.
-    batch_rows : int
+    rows : str, Path or ray.data.Dataset
+        A Parquet file or a folder of them, local or on an object store (s3://...), or a Ray dataset. Columns: logits |
+        probabilities | predictions | lower, upper; representations; labels | targets; row_ids.
+    coverage : float, default 0.9
+        Coverage of the sets or intervals.
+    score : Score, optional
+        Nonconformity score. Default: as in `vicinal.calibrate`.
+    localizer : Localizer, optional
+        Which rows are neighbors and how they are weighted; needed for `SplitReference`.
+    probability_model : ProbabilityModel, optional
+        Fitted model from logits to probabilities.
+    representation_map : RepresentationMap, optional
+        Fitted map of the representations.
+    target_range : pair of float or None, optional
+        Smallest and largest possible target, None for no limit; intervals are cut to it.
+    method : Split or SplitReference, optional
+        Calibration method. Default without a localizer: `Split()`.
+    search : NeighborSearch, optional
+        Neighbor search. Default: `ExactSearch()`.
+    coverages : sequence of float, default ()
+        Further coverages that the predictor must support with more than ten million rows.
+    names : mapping of str to str, optional
+        Names of columns that differ, such as {"logits": "scores"}.
+    class_names : sequence of str, optional
+        Names of the classes, if labels are names.
+    workers : int, optional
+        Most actors. Default: one per CPU of the cluster.
+    cpus : float, default 1
+        CPUs per actor, which is also its number of threads.
+    batch_rows : int, default 4096
         Rows that an actor ranks at a time.
-    imports : sequence of str
+    imports : sequence of str, default ()
         Modules that register parts of your own.
 
     Returns
     -------
     SetPredictor or IntervalPredictor
         The predictor; save it with `save`.
+
+    Raises
+    ------
+    Incompatible
+        If Ray is not initialized, or the method needs all calibration rows in one place.
+    InvalidFile
+        If the rows cannot be read or lack a column.
+    InvalidValue
+        If row ids are not distinct, or reference rows are among the calibration rows.
+    TooFewRows
+        If there are too few rows for a coverage.
+
+    Examples
+    --------
+    >>> import ray
+    >>> import vicinal as vc
+    >>> _ = ray.init(address="10.0.0.1:6379")  # doctest: +SKIP
+    >>> predictor = vc.distributed.calibrate("s3://bucket/calibration", 0.9)  # doctest: +SKIP
+    >>> _ = predictor.save("model.vicinal")  # doctest: +SKIP
     """
     wanted = [coverage, *coverages]
     for one in wanted:
         exact_coverage(one)
     if not ray.is_initialized():
-        msg = "calibrate needs a cluster: call ray.init(), or ray.init(address=...), first."
+        msg = "calibrate needs a Ray cluster: call ray.init(), or ray.init(address=...), first."
         raise Incompatible(msg)
     positive("cpus", cpus)
     chosen = _check_method(method, localizer)
@@ -168,7 +197,7 @@ def calibrate(
             fn_constructor_args=(ship(few, None, imports), dict(names or {}), class_names, cpus, __version__),
             batch_format="pyarrow",
             batch_size=whole_number("batch_rows", batch_rows, least=1),
-            num_cpus=cpus if cluster_cpus() > cpus else 0,  # or nobody could read the rows
+            num_cpus=cpus if cluster_cpus() > cpus else 0,  # otherwise no CPU would be left to read the rows
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
             zero_copy_batch=True,
         ).materialize()
@@ -181,17 +210,17 @@ def calibrate(
 
 
 def _check_method(method: Method | None, localizer: Localizer | None) -> Method:
-    """Return the method; refuse one whose ranks need all rows in one place."""
+    """Return the method; refuse one that needs all rows in one place."""
     found = Split() if method is None and localizer is None else method
     if isinstance(found, Split) or (isinstance(found, SplitReference) and found.rows_apart() is not None):
         if found.local and localizer is None:
-            msg = "SplitReference on a cluster needs a localizer: choose one by vicinal.tune on rows set aside."
+            msg = "SplitReference on a cluster needs a localizer: choose one with vicinal.tune on other rows."
             raise Incompatible(msg)
         return found
-    said = "without a method" if found is None else repr(found).partition("(")[0]
+    said = "Exact, the default method," if found is None else repr(found).partition("(")[0]
     msg = (
-        f"{said} needs all calibration rows in one place; a cluster calibrates by method=Split(), or by "
-        "method=SplitReference(rows=(outputs, targets)) with reference rows that fit one node."
+        f"{said} needs all calibration rows in one place. On a cluster, use method=Split(), or "
+        "method=SplitReference(rows=(outputs, targets)) with reference rows that fit on one node."
     )
     raise Incompatible(msg)
 
@@ -199,31 +228,31 @@ def _check_method(method: Method | None, localizer: Localizer | None) -> Method:
 def _calibrate_few(
     dataset: Any, names: Mapping[str, str] | None, class_names: Sequence[str] | None, **how: Any
 ) -> SetPredictor | IntervalPredictor:
-    """Calibrate on the first rows of a dataset: whatever does not fit is said here."""
+    """Calibrate on the first rows of a dataset; arguments that do not fit together raise here."""
     import pyarrow as pa
 
     found = ray.get(dataset.limit(SAMPLE).to_arrow_refs())
     table = pa.concat_tables(found) if found else pa.table({})
     if not len(table):
-        msg = "calibration needs at least one row; the dataset has none."
+        msg = "calibration needs at least one row; the dataset has no rows."
         raise TooFewRows(msg, rows=0, needed=1)
     rows = recognize_columns(BatchTable.of(table), truth=True, names=names, class_names=class_names)
     outputs, targets = rows.whole()
-    # At a coverage that even one row can give: its level is not used.
+    # At a coverage that one row suffices for; its level is not used.
     return calibrate_here(outputs, targets, Fraction(1, 2), **how)  # type: ignore[call-overload, no-any-return]
 
 
 def _put_pairs(
     few: SetPredictor | IntervalPredictor, pairs: Any, n: int, wanted: Sequence[Coverage]
 ) -> SetPredictor | IntervalPredictor:
-    """Return the predictor with the pairs of all rows, or the levels where there are too many of them."""
+    """Return the predictor with the pairs of all rows, or, with too many rows, with levels only."""
     if n > MOST_PAIRS:
         _warn_of_reference(few.method, pairs)
         return replace(few, coverage=wanted[0], calibration=_with_levels(few.calibration, pairs, n, wanted), seen=None)
     batches = list(pairs.iter_batches(batch_format="numpy", batch_size=None))
     whole = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     if "id" in whole and (shared := n - len(np.unique(whole["id"]))):
-        msg = f"row_ids must be distinct; {shared} of the {n} rows have that of another."
+        msg = f"row_ids must be distinct; {shared} of the {n} rows repeat the id of another row."
         raise InvalidValue(msg)
     marks = np.stack([whole["mark"], whole["representation"]], axis=1)
     seen = marks[np.lexsort(marks.T)]
@@ -235,14 +264,14 @@ def _put_pairs(
 
 
 def _with_pairs(known: Calibration, ranks: Ints, values: Floats, empty: int) -> SplitCalibration | PlugInCalibration:
-    """Return a calibration with other pairs in ascending order, whose ages are not known."""
+    """Return a calibration with other pairs, in ascending order and of unknown age."""
     if isinstance(known, PlugInCalibration):
         return replace(known, ranks=ranks, values=values, own_scores=np.sort(values), empty=empty, ages=None)
     return SplitCalibration(values)
 
 
 def _with_levels(known: Calibration, pairs: Any, n: int, wanted: Sequence[Coverage]) -> LevelsOnly:
-    """Return the levels alone, from sorts on the cluster."""
+    """Return the levels only, found by sorting on the cluster."""
     orders = np.unique([order(coverage, n) for coverage in wanted])
     by_pair = pairs.sort(["rank", "score"])
     by_score = pairs.sort("score")
@@ -256,7 +285,7 @@ def _with_levels(known: Calibration, pairs: Any, n: int, wanted: Sequence[Covera
 
 
 def _row(ordered: Any, number: int) -> dict[str, Any]:
-    """Return one row of a sorted dataset, counted from 1."""
+    """Return one row of a sorted dataset, numbered from 1."""
     found: dict[str, Any] = ordered.split_at_indices([number - 1, number])[1].take(1)[0]
     return found
 
@@ -267,11 +296,11 @@ def _check_reference(method: Method, seen: Floats) -> None:
     if apart is not None:
         outputs, targets = apart
         marks = row_marks(outputs, check_targets(outputs, targets))
-        check_repeats(seen, marks, "reference rows must be other rows than the calibration rows; {repeats}.")
+        check_repeats(seen, marks, "reference rows must not be among the calibration rows; {repeats}.")
 
 
 def _warn_of_reference(method: Method, pairs: Any) -> None:
-    """Warn of reference rows that are among the calibration rows, where these are too many to be held in one place."""
+    """Warn of reference rows among the calibration rows, if these are too many to be collected."""
     apart = method.rows_apart() if isinstance(method, SplitReference) else None
     if apart is None:
         return
@@ -279,7 +308,10 @@ def _warn_of_reference(method: Method, pairs: Any) -> None:
     marks = np.unique(row_marks(outputs, check_targets(outputs, targets))[:, 0])
     again = pairs.map_batches(lambda batch: {"again": np.isin(batch["mark"], marks)}, batch_format="numpy").sum("again")
     if again:
-        msg = f"{again} calibration rows have outputs and targets of reference rows; these must be other rows."
+        msg = (
+            f"{again} calibration rows equal reference rows in outputs and targets. Use other rows as reference rows; "
+            "otherwise the coverage is not guaranteed."
+        )
         warnings.warn(msg, stacklevel=2)
 
 

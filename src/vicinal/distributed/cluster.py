@@ -1,4 +1,4 @@
-"""Connecting to a Ray cluster, or starting one on this machine; a wrong address is said at once."""
+"""Connect to a Ray cluster, or start one on this machine; a wrong address is reported at once."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ with needs("ray", "ray"):
     import ray
 
 SECONDS = 5.0
-"""How long an address may take to answer."""
+"""Seconds that an address may take to reply."""
 
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 SETTINGS = 4
-"""What HTTP/2 begins with, which Ray speaks, and the kind of frame that it is answered by."""
+"""The first bytes of HTTP/2, which Ray uses, and the kind of frame of the reply."""
 
 
 @contextmanager
 def connect(address: str | None = None) -> Iterator[None]:
-    """Be connected to the cluster at `address`; without one RAY_ADDRESS, or Ray is started on this machine.
+    """Connect to the cluster at `address`, or at RAY_ADDRESS; if neither is set, start Ray on this machine.
 
-    Where the process is connected already, that cluster is used, and stays connected.
+    A process that is connected already uses that cluster and stays connected.
     """
     if ray.is_initialized():
         yield
@@ -39,7 +39,7 @@ def connect(address: str | None = None) -> Iterator[None]:
     more = {"include_dashboard": False} if asked == "local" else {}
     try:
         ray.init(address=asked, log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **more)
-    # Ray leaves the process where it finds no cluster behind an address; the package knows better.
+    # Ray raises SystemExit if it finds no cluster at an address.
     except (Exception, SystemExit) as error:
         raise _unavailable(asked, _why(error)) from error
     try:
@@ -49,17 +49,17 @@ def connect(address: str | None = None) -> Iterator[None]:
 
 
 def _why(error: BaseException) -> str:
-    """Return why Ray did not connect; it says that a token is missing only behind other words."""
+    """Return why Ray did not connect; the cause of the error may say that a token is missing."""
     said: BaseException | None = error
     while said is not None:
         if "uthentication" in f"{type(said).__name__} {said}":
-            return "it asks for a token; set RAY_AUTH_MODE=token, and have its token on this machine"
+            return "it requires a token; set RAY_AUTH_MODE=token and install the token on this machine"
         said = said.__cause__ or said.__context__
-    return one_line(error) if str(error) else "it does not answer as one"
+    return one_line(error) if str(error) else "it does not reply like one"
 
 
 def check_address(address: str) -> None:
-    """Refuse an address at which nothing speaks as a Ray cluster does; Ray itself would try for minutes."""
+    """Refuse an address without a Ray cluster; Ray itself would try for minutes."""
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port
@@ -74,12 +74,13 @@ def check_address(address: str) -> None:
     except OSError as error:
         raise _unavailable(address, (error.strerror or str(error)).lower()) from error
     if len(answer) < 4 or answer[3] != SETTINGS:  # noqa: PLR2004  the kind is the fourth byte of a frame
-        raise _unavailable(address, "something else answers there")
+        raise _unavailable(address, "another program replies there")
 
 
 def _unavailable(address: str, why: str) -> ClusterUnavailable:
     hint = (
-        "Give the address that `ray start --head` printed, auto for the cluster on this machine, or none to start one."
+        "Give the address that `ray start --head` printed, or auto for the cluster on this machine; without one, "
+        "Ray is started here."
     )
     return ClusterUnavailable(f"there is no Ray cluster at {address}: {why.rstrip('.')}. {hint}")
 

@@ -1,4 +1,4 @@
-"""Answers for a Ray dataset: a lazy transformation, by actors that open the predictor once."""
+"""Prediction of a Ray dataset: a lazy transformation by actors that load the predictor once."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ with needs("ray", "ray"):
     import ray.data
 
 BATCH_ROWS = 4096
-"""Rows that an actor answers at a time."""
+"""Rows that an actor predicts at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class BatchTable(ArrowColumns):
-    """A batch of a dataset, which is in memory, as a table."""
+    """A batch of a dataset, in memory, as a table."""
 
     batch: Any  # pyarrow.Table
 
     @classmethod
     def of(cls, table: Any) -> BatchTable:
-        """Take a batch."""
+        """Wrap a pyarrow table."""
         return cls(table.schema, wide_columns(table.schema.names), table)
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """The name of the table in messages."""
         return "the dataset"
 
     @property
@@ -63,12 +63,12 @@ class BatchTable(ArrowColumns):
             yield {name: self.column(piece, name, begin, widths) for name in columns}
 
     def identity(self) -> dict[str, Any]:
-        """Return that it has no file."""
+        """Return an empty path, since there is no file."""
         return {"path": ""}
 
 
 class AnsweringBatches:
-    """What an actor does with each batch."""
+    """What an actor computes for each batch."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class AnsweringBatches:
         self.predictor, self.wanted, self.names, self.keep, self.memory = model.open_here(), wanted, names, keep, memory
 
     def __call__(self, batch: Any) -> Any:
-        """Return the answers for a batch, as an Arrow table."""
+        """Return the predictions for a batch, as an Arrow table."""
         import pyarrow as pa
 
         rows = recognize_columns(BatchTable.of(batch), names=self.names)
@@ -95,7 +95,7 @@ class AnsweringBatches:
         with within(self.memory):
             found = arrow_columns(answer_rows(self.predictor, outputs, 0, self.wanted))
         if outputs.row_ids is None:
-            del found["row_id"]  # a dataset has no order to number its rows by
+            del found["row_id"]  # the rows of a dataset have no numbers
         return pa.table({**{name: batch.column(name) for name in self.keep}, **found})
 
 
@@ -114,15 +114,56 @@ def predict(
     memory: float | str | None = None,
     imports: Sequence[str] = (),
 ) -> Any:
-    """Return the answers for a Ray dataset as another, lazily; `artifact` is a saved predictor or one in memory.
+    """Predict the rows of a Ray dataset, lazily.
 
-    `dataset` may also be the path of a Parquet file or a folder of them, here or on an object store (s3://...).
-    The columns of the dataset are those of a file: logits | probabilities | predictions | lower, upper;
-    representations; row_ids. `names` says how they are called where otherwise, {"logits": "scores"}. Those of the
-    answers are set, size (or lower, upper, length), threshold, confidence; row_id, where there are row_ids; those to
-    `keep`; and what else is asked for. Each actor opens the predictor once; `workers` is how many there are at most,
-    one for each CPU of the cluster if not said, and `cpus` what each has, which is also its number of threads.
-    `imports` are modules that register parts of your own; actors import them before they open the predictor.
+    Parameters
+    ----------
+    dataset : ray.data.Dataset, str or Path
+        A dataset, or a Parquet file or folder of them, local or on an object store (s3://...). Columns: logits |
+        probabilities | predictions | lower, upper; representations; row_ids.
+    artifact : str, Path, SetPredictor or IntervalPredictor
+        A saved predictor, or one in memory.
+    coverage : float, optional
+        Predict at this coverage. Default: that of the predictor.
+    p_values : bool, default False
+        Whether to add the p-value of every label.
+    neighbors : int, default 0
+        Number of nearest calibration rows to add.
+    keep : sequence of str, default ()
+        Columns of the dataset to copy to the result.
+    names : mapping of str to str, optional
+        Names of columns that differ, such as {"logits": "scores"}.
+    workers : int, optional
+        Most actors. Default: one per CPU of the cluster.
+    cpus : float, default 1
+        CPUs per actor, which is also its number of threads.
+    batch_rows : int, default 4096
+        Rows that an actor predicts at a time.
+    memory : float or str, optional
+        Limit on the working memory of an actor, in megabytes or as "2 GB".
+    imports : sequence of str, default ()
+        Modules that register parts of your own; actors import them before they load the predictor.
+
+    Returns
+    -------
+    ray.data.Dataset
+        Columns: set, size (or lower, upper, length), threshold, confidence; row_id if the dataset has row_ids; the
+        columns to keep; p-values and neighbors if requested.
+
+    Raises
+    ------
+    Incompatible
+        If an argument has the wrong type, or the predictor cannot read the rows.
+    InvalidFile
+        If the dataset cannot be read or lacks a column.
+
+    Examples
+    --------
+    >>> import ray
+    >>> import vicinal as vc
+    >>> _ = ray.init(address="10.0.0.1:6379")  # doctest: +SKIP
+    >>> sets = vc.distributed.predict("s3://bucket/rows", "model.vicinal")  # doctest: +SKIP
+    >>> sets.write_parquet("s3://bucket/sets")  # doctest: +SKIP
     """
     dataset = read_dataset(dataset)
     positive("cpus", cpus)
@@ -137,14 +178,14 @@ def predict(
         fn_constructor_args=(model, wanted, dict(names or {}), tuple(keep), memory, cpus, __version__),
         batch_format="pyarrow",
         batch_size=size,
-        num_cpus=cpus if free > cpus else 0,  # or nobody could read the rows
+        num_cpus=cpus if free > cpus else 0,  # otherwise no CPU would be left to read the rows
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
         zero_copy_batch=True,
     )
 
 
 def read_dataset(rows: Any) -> Any:
-    """Return rows as a Ray dataset: a Parquet file or a folder of them, wherever pyarrow can read it, or a dataset."""
+    """Return a Ray dataset from a dataset, or from Parquet files wherever pyarrow can read them."""
     if isinstance(rows, ray.data.Dataset):
         return rows
     if not isinstance(rows, (str, Path)):
@@ -158,7 +199,7 @@ def read_dataset(rows: Any) -> Any:
 
 
 def _check_columns(dataset: Any, names: Mapping[str, str], keep: Sequence[str]) -> None:
-    """Refuse a dataset without the columns that are needed, before anything runs."""
+    """Refuse a dataset that lacks a column, before anything runs."""
     import pyarrow as pa
 
     schema = dataset.schema()
@@ -169,7 +210,7 @@ def _check_columns(dataset: Any, names: Mapping[str, str], keep: Sequence[str]) 
     recognize_columns(table, names=names)
     taken = next((name for name in keep if name in ANSWERS), None)
     if taken is not None:
-        msg = f"{taken!r} cannot be kept: answers have a column of that name. Rename it in the dataset first."
+        msg = f"{taken!r} cannot be kept: the result has a column of that name. Rename it in the dataset first."
         raise InvalidFile(msg)
     missing = [name for name in keep if name not in schema.names]
     if missing:

@@ -1,4 +1,4 @@
-"""A prediction job on a cluster: partitioned Parquet in, partitioned Parquet out, gone on with where it was left."""
+"""A prediction job on a cluster: Parquet files in, a folder of Parquet files out; it can be resumed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ with needs("ray", "ray"):
 
 
 class Answering:
-    """What a worker does: it opens the predictor once, and answers one partition after another."""
+    """A worker: it loads the predictor once and predicts one partition after another."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class Answering:
         self.done = 0
 
     def ready(self, version: str) -> None:
-        """Open the predictor; refuse another version of vicinal than that of who leads the job."""
+        """Load the predictor; refuse another version of vicinal than that of the driver."""
         check_version(version)
         one_thread_for_each_cpu(1)
         self.predictor = self.model.open_here()
 
     def work(self, partition: Partition, attempt: int) -> float:
-        """Write the answers for a partition; return their sizes or lengths, summed."""
+        """Write the predictions for a partition; return the sum of their sizes or lengths."""
         self.done = 0
         with within(self.memory):
             return answer_partition(
@@ -83,7 +83,7 @@ class Answering:
         self.done = done
 
     def progress(self) -> int:
-        """Return how many rows of its partition are done."""
+        """Return how many rows of the partition are done."""
         return self.done
 
 
@@ -106,10 +106,63 @@ def predict_partitions(
 ) -> Done:
     """Predict every row of Parquet files on a Ray cluster, and write a folder of Parquet files.
 
-    `rows` is a Parquet file or a folder of them, which all nodes must see, as they must `out`; `names` says how columns
-    are called where not by their own name. Connected already, that cluster is used; otherwise the one at `address`, or
-    at RAY_ADDRESS, or Ray is started here. `imports` are modules that register parts of your own. Called again after an
-    interruption, it does only what is missing.
+    All nodes must see the files of `rows` and the folder `out`. A call with the same arguments resumes an interrupted
+    run.
+
+    Parameters
+    ----------
+    artifact : str or Path
+        A saved predictor.
+    rows : str, Path or Rows
+        A Parquet file or a folder of them.
+    out : str or Path
+        Folder to write to.
+    address : str, optional
+        Address of the cluster, HOST:PORT or auto. Default: the cluster that this process is connected to, or
+        RAY_ADDRESS; without either, Ray is started on this machine.
+    coverage : float, optional
+        Predict at this coverage. Default: that of the predictor.
+    p_values : bool, default False
+        Whether to write the p-value of every label.
+    neighbors : int, default 0
+        Number of nearest calibration rows to write.
+    names : mapping of str to str, optional
+        Names of columns that differ, such as {"logits": "scores"}.
+    workers : int, optional
+        Number of workers. Default: one per CPU of the cluster.
+    partition_rows : int, default 262144
+        Most rows in one output file.
+    memory : float or str, optional
+        Limit on the working memory of a worker, in megabytes or as "2 GB".
+    patience : float, default 300
+        Replace a worker after this many seconds without a heartbeat; fail if no worker starts in that time.
+    imports : sequence of str, default ()
+        Modules that register parts of your own.
+    advance : callable, optional
+        Called with the number of rows that are done.
+
+    Returns
+    -------
+    Done
+        Number of rows, number of rows from earlier runs, the folder, and the mean size or length.
+
+    Raises
+    ------
+    CannotWrite
+        If `out` cannot be written, or is the input itself.
+    ClusterUnavailable
+        If there is no cluster at the address.
+    InvalidFile
+        If the rows cannot be read, lack a column, or change during the job.
+    WorkersLost
+        If workers die repeatedly, or none starts; finished partitions are kept.
+
+    Examples
+    --------
+    >>> from vicinal.distributed import predict_partitions
+    >>> predict_partitions(
+    ...     "model.vicinal", "rows/", "sets/", address="10.0.0.1:6379"
+    ... )  # doctest: +SKIP
     """
     given = rows if isinstance(rows, Rows) else recognize_columns(open_table([str(rows)]), names=names)
     table = _parquet(given)
@@ -128,7 +181,7 @@ def predict_partitions(
 
 @dataclass(frozen=True)
 class JobOptions:
-    """How a job is done."""
+    """Options of a job."""
 
     address: str | None
     workers: int | None
@@ -149,7 +202,7 @@ def _predict(
     how: JobOptions,
     advance: Callable[[int], object],
 ) -> Done:
-    """Do what is missing of a job."""
+    """Compute the missing partitions of a job."""
     unread = () if predictor.reads_representations else ("representations",)
     partitions = plan_partitions(table, how.partition_rows)
     if not partitions:
@@ -159,7 +212,7 @@ def _predict(
     for meaning in unread:
         rows = rows.without(meaning)
     table.check_types([*rows.columns.values(), *rows.kept])
-    # One row here says at once what would otherwise be said by a worker.
+    # Predicting one row here reports errors at once, before workers start.
     list(rows.each(lambda chunk: answer_rows(predictor, chunk.outputs, chunk.first, asked), 1, 0, 1))
     job: dict[str, Any] = {
         "vicinal": __version__,
@@ -192,19 +245,19 @@ def _predict(
 
 
 class _Count:
-    """Rows that are done, and those that are being done."""
+    """Number of rows that are done, reported to a progress bar."""
 
     def __init__(self, advance: Callable[[int], object], rows: int) -> None:
         self.advance, self.rows, self.size, self.partitions = advance, rows, 0.0, 0
         self.advance(rows)
 
     def count_partition(self, rows: int, size: float) -> None:
-        """Count a partition."""
+        """Count a finished partition."""
         self.rows, self.size, self.partitions = self.rows + rows, self.size + size, self.partitions + 1
         self.advance(self.rows)
 
     def working(self, rows: int) -> None:
-        """Show what is on the way."""
+        """Report the rows that the busy workers have done."""
         self.advance(self.rows + rows)
 
 
@@ -216,36 +269,36 @@ def _run(
     job: dict[str, Any],
     total: int,
 ) -> None:
-    """Do what is missing; whatever ends it is said with what is finished."""
+    """Compute the missing partitions; an error also says how many are finished."""
     there = total - len(missing)
     try:
         for partition, size in pool.over(missing):
             name = name_partition(job, partition)
             if pieces.find(name) is None:
-                msg = f"a worker wrote {name}, and it is not in {pieces.folder}: nodes must see the same folder."
+                msg = f"a worker wrote {name}, but it is not in {pieces.folder}: all nodes must see the same folder."
                 raise WorkersLost(msg)
             count.count_partition(partition.rows, size)
     except VicinalError as error:
         done = there + count.partitions
-        kept = f" {done} of {total} partitions are finished and kept; the same again goes on." if done else ""
-        words = f"{str(error).rstrip()}{kept}"
-        kind = next(one for one in (CannotWrite, InvalidFile, WorkersLost, VicinalError) if isinstance(error, one))
-        raise kind(words) from error
+        if done:
+            kept = f"{done} of {total} partitions are finished and kept; run the same again to continue."
+            error.message = f"{error.message.rstrip()} {kept}"
+        raise
 
 
 def _parquet(rows: Rows) -> ParquetTable | PartitionedTable:
-    """Return the table where it is one that nodes can read apart."""
+    """Return the table; refuse one that nodes cannot read independently."""
     if isinstance(rows.table, (ParquetTable, PartitionedTable)):
         return rows.table
-    msg = f"a cluster reads Parquet, one file or a folder of them; got {rows.table.name}. Write it as Parquet first."
+    msg = f"a cluster reads one Parquet file or a folder of them; got {rows.table.name}. Convert it to Parquet first."
     raise InvalidFile(msg)
 
 
 def _check_apart(table: ParquetTable | PartitionedTable, out: str | Path) -> None:
-    """Refuse to write where the input is."""
+    """Refuse an output folder that holds the input."""
     given = table.folder if isinstance(table, PartitionedTable) else table.path
     if same_file(given, out) or (isinstance(table, PartitionedTable) and _inside(out, given)):
-        msg = f"cannot write {out}: it is the input itself, or in it. Name another folder."
+        msg = f"cannot write {out}: it is the input, or inside it. Name another folder."
         raise CannotWrite(msg)
 
 

@@ -1,4 +1,4 @@
-"""What every worker does first on its node."""
+"""Start of a worker: compare versions, limit threads."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ with needs("ray", "ray"):
 
 
 def check_version(version: str) -> None:
-    """Refuse another version of vicinal than the one said."""
+    """Refuse to run with another version of vicinal than the driver."""
     if version != __version__:
         node = ray.get_runtime_context().get_node_id()[:8]
-        msg = f"node {node} has vicinal {__version__}, the job is led by {version}. Install the same on all nodes."
+        msg = f"node {node} has vicinal {__version__}, the driver {version}. Install the same version on all nodes."
         raise Incompatible(msg)
 
 

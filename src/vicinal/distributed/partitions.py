@@ -1,7 +1,7 @@
-"""Partitions of a prediction job: row ranges of Parquet files in, one Parquet file of answers each out.
+"""Partitions of a prediction job: ranges of rows of Parquet files, with one Parquet file of predictions for each.
 
-The answers of a partition are a piece of the job: whole or not there, under a name that says all it depends on. It is
-the same whoever made it and however often: work that was lost is done again, and what is there is not.
+The file of a partition is either complete or missing, and its name is a hash of everything it depends on. Its content
+does not depend on the worker or the attempt: a resumed job computes only the missing files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vicinal.tables.partitions import PartitionedTable
 from vicinal.tables.rows import RowChunk, Rows
 
 PARTITION_ROWS = 2**18
-"""Rows of a partition: what is done again where a worker is lost."""
+"""Most rows of a partition, which are computed again if a worker is lost."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Partition:
     start: int
     stop: int
     first: int
-    size: int = 0  # bytes of the file, and
-    changed: int = 0  # when it was changed: a file that is repaired is another
+    size: int = 0  # bytes of the file
+    changed: int = 0  # time of its last change
 
     @property
     def rows(self) -> int:
@@ -48,10 +48,10 @@ class Partition:
 
 @dataclass(frozen=True)
 class Reading:
-    """How the columns of every file are to be read: as those of the whole table."""
+    """How to read the columns of every file, the same for the whole table."""
 
     kind: str
-    columns: dict[str, str]  # what it means -> what it is called
+    columns: dict[str, str]  # meaning -> name in the file
     truth: str | None = None
     class_names: tuple[str, ...] | None = None
     kept: tuple[str, ...] = ()
@@ -68,14 +68,14 @@ class Reading:
 
 
 def name_partition(job: dict[str, Any], partition: Partition) -> str:
-    """Return the name of a partition's answers: its number, and a digest of the job and the rows."""
+    """Return the file name of a partition: its number, and a hash of the job and the rows."""
     return name_piece(f"part-{partition.number:06d}", [job, asdict(partition)], ".parquet")
 
 
 def plan_partitions(table: ParquetTable | PartitionedTable, rows: int = PARTITION_ROWS) -> list[Partition]:
-    """Cut files into partitions of at most `rows` rows, at row groups where these are not longer.
+    """Split files into partitions of at most `rows` rows, at the ends of row groups where possible.
 
-    It is a function of the files alone, so that a job is the same on any cluster.
+    The partitions depend on the files alone, so that a job is the same on any cluster.
     """
     most = whole_number("partition_rows", rows, least=1)
     found: list[Partition] = []
@@ -90,7 +90,7 @@ def plan_partitions(table: ParquetTable | PartitionedTable, rows: int = PARTITIO
 
 
 def _ranges(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of at most `rows` rows that end with a row group, or divide a longer one evenly."""
+    """Yield ranges of at most `rows` rows that end with a row group, or divide a longer row group evenly."""
     begin = end = 0
     for group in groups:
         if begin < end and end - begin + group > rows:
@@ -115,9 +115,9 @@ def answer_partition(
     apart: str = "",
     tell: Callable[[int], object] = lambda _: None,
 ) -> float:
-    """Write the answers for a partition; return their sizes or lengths, summed.
+    """Write the predictions for a partition; return the sum of their sizes or lengths.
 
-    `apart` tells attempts at the same partition from each other; `tell` is told the rows done.
+    `apart` distinguishes attempts at the same partition; `tell` is called with the number of rows done.
     """
     rows, total, done = reading.rows(partition.path), 0.0, 0
     shift = partition.first - partition.start
@@ -138,6 +138,6 @@ def answer_partition(
     with Pieces(Path(out)).write(name_partition(job, partition), apart) as file:
         write_parquet(answers(), about, file)
         if done != partition.rows:
-            msg = f"{partition.path} has changed since the job began: {partition.rows} rows were there, now {done}."
+            msg = f"{partition.path} has changed since the job began: it had {partition.rows} rows, now {done}."
             raise InvalidFile(msg)
     return total

@@ -1,4 +1,4 @@
-"""Work on workers that may die: what was lost is given to another, and nothing counts before it is finished."""
+"""A pool of workers that may die: an item whose worker is lost goes to another worker."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ with needs("ray", "ray"):
 Item = TypeVar("Item")
 
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
-"""What Ray colors its words with."""
+"""Terminal colors in the messages of Ray."""
 
 RAISED = re.compile(r"^vicinal\.errors\.\w+: (.+)$", re.MULTILINE)
-"""What a refusal looks like in a trace."""
+"""An error of this library in a traceback."""
 
 TRIES = 4
-"""Workers that an item may take with it; then it is the item."""
+"""Number of workers that an item may end before the job fails."""
 
 LOOK = 0.5
-"""Seconds between looks at how far the busy workers are."""
+"""Seconds between requests for the progress of the workers."""
 
 PATIENCE = 300.0
-"""Seconds without any worker, or without a word of a busy one, after which it counts as lost."""
+"""Seconds without a heartbeat after which a worker counts as lost, and without any worker after which the job fails."""
 
 
 @dataclass(eq=False)
 class Busy(Generic[Item]):
-    """A worker, what it works on, and how far it was when it was last heard of."""
+    """A worker, its item, and its progress at the last heartbeat."""
 
     worker: Any
     item: Item
     heard: float
-    asked: Any = None  # reference to the answer how far it is
+    asked: Any = None  # reference to the reply about its progress
     done: int = 0
 
 
@@ -54,15 +54,15 @@ class Pool(Generic[Item]):
     make: Callable[[], Any]
     size: int
     patience: float = PATIENCE
-    tell: Callable[[int], object] = lambda _: None  # told what the busy workers have done, in their own count
+    tell: Callable[[int], object] = lambda _: None  # called with the rows done by the busy workers
     _starting: dict[Any, Any] = field(default_factory=dict)  # reference to readiness -> worker
     _idle: list[Any] = field(default_factory=list)
-    _busy: dict[Any, Busy[Item]] = field(default_factory=dict)  # reference to the outcome -> who is at it
+    _busy: dict[Any, Busy[Item]] = field(default_factory=dict)  # reference to the outcome -> worker
     _alive: float = 0.0  # when there was last a worker
-    _failed: int = 0  # workers that did not come up, one after another
+    _failed: int = 0  # workers that failed to start, in a row
 
     def over(self, items: Sequence[Item]) -> Iterator[tuple[Item, Any]]:
-        """Yield each item with its outcome, as they are finished; `WorkersLost` where they cannot be."""
+        """Yield each item with its outcome when it is finished; raise `WorkersLost` if that fails."""
         waiting, tries = deque(items), dict.fromkeys(range(len(items)), 0)
         numbers = {id(item): number for number, item in enumerate(items)}
         self._alive = time.monotonic()
@@ -94,7 +94,7 @@ class Pool(Generic[Item]):
         self._busy[worker.work.remote(item, attempt)] = Busy(worker, item, time.monotonic())
 
     def _finish(self) -> list[tuple[Busy[Item], Any]]:
-        """Wait a little; return who has finished or was lost, and let those begin that have come up."""
+        """Wait briefly; return the workers that finished or were lost, and mark those that have started as idle."""
         done, _ = ray.wait([*self._starting, *self._busy], num_returns=1, timeout=LOOK)
         found: list[tuple[Busy[Item], Any]] = []
         for reference in done:
@@ -103,7 +103,7 @@ class Pool(Generic[Item]):
                 worker = self._starting.pop(reference)
                 self._failed = self._failed + 1 if isinstance(outcome, Lost) else 0
                 if self._failed == TRIES:
-                    msg = f"{TRIES} workers did not come up, one after another: {outcome.why}."
+                    msg = f"{TRIES} workers in a row failed to start: {outcome.why}."
                     raise WorkersLost(msg)
                 if isinstance(outcome, Lost):
                     self._start()
@@ -121,7 +121,7 @@ class Pool(Generic[Item]):
         return found
 
     def _silent(self) -> list[tuple[Busy[Item], Any]]:
-        """Ask the busy how far they are; return those who have not said a word for too long."""
+        """Request the progress of the busy workers; return those without a heartbeat for too long."""
         now = time.monotonic()
         for busy in self._busy.values():
             if busy.asked is None:
@@ -140,18 +140,18 @@ class Pool(Generic[Item]):
             busy = self._busy.pop(reference)
             ray.kill(busy.worker)
             self._start()
-            found.append((busy, Lost(f"it did not say a word for {self.patience:g} s")))
+            found.append((busy, Lost(f"it sent no heartbeat for {self.patience:g} s")))
         return found
 
     def _check_alive(self) -> None:
-        """Refuse to go on waiting where there is no worker at all."""
+        """Raise an error if there has been no worker for too long."""
         now = time.monotonic()
         if self._busy or self._idle:
             self._alive = now
         elif now - self._alive > self.patience:
             msg = (
-                f"no worker came up within {self.patience:g} s: the cluster has no free CPU for one. "
-                "See `ray status`; add a node, or stop what keeps it busy."
+                f"no worker started within {self.patience:g} s: the cluster has no free CPU. "
+                "See `ray status`; add a node, or stop other jobs."
             )
             raise WorkersLost(msg)
 
@@ -164,13 +164,13 @@ class Pool(Generic[Item]):
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker that died on the way, and what is known of why."""
+    """A worker that died, and why as far as known."""
 
     why: str
 
 
 def _outcome(reference: Any) -> Any:
-    """Return what a worker answered, or `Lost`; what it refused is raised here as it was there."""
+    """Return the result of a worker, or `Lost`; an error that it raised is raised here."""
     try:
         return ray.get(reference)
     except RayTaskError as error:
@@ -180,23 +180,25 @@ def _outcome(reference: Any) -> Any:
 
 
 def what_happened(error: Exception) -> str:
-    """Return what an error of Ray says in one line: the last of a trace, which is what was raised, or the first."""
+    """Return the message of a Ray error in one line: the last line of a traceback, else the first line."""
     lines = [line for line in COLORS.sub("", str(error)).splitlines() if line.strip()] or [type(error).__name__]
     return one_line(lines[-1] if "Traceback" in str(error) else lines[0]).rstrip(".")
 
 
 def told_error(error: RayTaskError) -> Exception:
-    """Return the error that work on another node ended with, without the way it came."""
+    """Return the error that a task raised on another node, without the traceback of Ray."""
     cause: Any = error.cause
     while isinstance(cause, RayTaskError):
         cause = cause.cause
     if isinstance(cause, VicinalError):
         return cause
-    # A dataset keeps only the trace of what its function raised.
+    # A dataset keeps only the traceback of the error.
     if said := RAISED.search(COLORS.sub("", str(error))):
         return InvalidFile(said[1])
     return WorkersLost(f"a worker failed: {one_line(cause)}")
 
 
 def _hopeless(item: object, lost: Lost) -> WorkersLost:
-    return WorkersLost(f"{item} ended {TRIES} workers, one after another: {lost.why}. Is there memory enough for it?")
+    return WorkersLost(
+        f"{item} ended {TRIES} workers in a row: {lost.why}. Give the workers more memory, or make partitions smaller."
+    )

@@ -1,7 +1,4 @@
-"""A predictor on its way to the nodes.
-
-It is read where it lies if they see the same file, else its bytes are sent to them.
-"""
+"""Send a predictor to the nodes: they read the file if they can see it; otherwise its bytes are sent."""
 
 from __future__ import annotations
 
@@ -24,22 +21,22 @@ with needs("ray", "ray"):
     import ray
 
 _LOADED: dict[str, SetPredictor | IntervalPredictor] = {}
-"""Predictors of this process by their checksum: each is loaded once, however many batches it answers."""
+"""Predictors of this process by checksum; each is loaded once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shipped:
-    """A saved predictor, to be opened on any node."""
+    """A saved predictor that can be opened on any node."""
 
     path: str
     checksum: str
     contents: Any  # reference to its bytes in the object store
-    coverage: Coverage | None = None  # another than it was saved with
+    coverage: Coverage | None = None  # None: that of the saved predictor
     imports: tuple[str, ...] = ()  # modules that register its parts
-    folder: str = ""  # where they may lie
+    folder: str = ""  # folder to import them from
 
     def open_here(self) -> SetPredictor | IntervalPredictor:
-        """Return the predictor on this node, loaded once for each process."""
+        """Load the predictor on this node, once per process."""
         if self.checksum not in _LOADED:
             import_modules(self.imports, self.folder)
             _LOADED.clear()
@@ -54,7 +51,7 @@ class Shipped:
             info = None
         if info is not None and info.checksum == self.checksum:
             return found
-        # The file stays mapped after its name is gone.
+        # The file stays mapped after it is deleted.
         with tempfile.TemporaryDirectory(prefix="vicinal-") as folder:
             path = Path(folder) / "sent.vicinal"
             ray.get(self.contents).tofile(path)
@@ -66,9 +63,9 @@ def ship(
     coverage: Coverage | None = None,
     imports: Sequence[str] = (),
 ) -> Shipped:
-    """Make a predictor ready to be opened on the nodes: one in memory, or the file of one.
+    """Prepare a predictor, in memory or in a file, to be opened on the nodes.
 
-    `imports` are modules that register parts of it; they are imported here and there.
+    `imports` are modules that register its parts; they are imported here and on the nodes.
     """
     import_modules(imports)
     if isinstance(artifact, Predictor):
@@ -81,7 +78,7 @@ def ship(
     path = Path(artifact).expanduser().absolute()
     info, found = open_predictor(path)
     if coverage is not None:
-        found.at(coverage)  # refuses a coverage that its rows cannot give
+        found.at(coverage)  # raises if its calibration rows are too few
     return _load_shipped(path, info.checksum, coverage, imports)
 
 

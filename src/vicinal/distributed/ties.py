@@ -1,7 +1,7 @@
-"""Rows whose score another row has too, counted in a dataset that is sorted by score.
+"""Count the rows that share their score with another row, in a dataset sorted by score.
 
-Each block counts the ties inside it, and says its first and last score and how often they occur: a run of equal scores
-may go on in the next block.
+Each block counts its inner ties and returns its first and last score with their counts, because a run of equal scores
+may continue in the next block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def summarize_block(batch: dict[str, Any]) -> dict[str, Any]:
-    """Return the scores of a block at both ends, how often they occur, and the ties in between, one row.
+    """Return the first and last score of a block, their counts, and the ties in between, as one row.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def count_ties(ordered: Any) -> int:
 
 
 def join_blocks(blocks: Iterable[dict[str, Any]]) -> int:
-    """Return the ties of all blocks, in whatever order they come.
+    """Return the number of ties over all blocks, which may come in any order.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: a model and its calibration in one object, and scorers to select models by."""
+"""scikit-learn estimators that train and calibrate a model, and scorers for model selection."""
 
 from vicinal.estimators import scorers
 from vicinal.estimators.classifier import NeighborhoodClassifier

@@ -1,4 +1,4 @@
-"""A classifier that answers with prediction sets."""
+"""A classifier that predicts sets of labels."""
 
 from __future__ import annotations
 
@@ -19,49 +19,45 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._util.arrays import Floats
 from vicinal.calibration.levels import Coverage
 from vicinal.errors import Incompatible, InvalidValue, TooFewRows
+from vicinal.estimators.docs import fill_docstring
 from vicinal.estimators.neighborhood import Neighborhood
 from vicinal.outputs import ClassificationOutputs, ModelOutputs
 from vicinal.regions import PredictionSets, label_numbers
 
 
+@fill_docstring
 class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[misc]
-    """A classifier whose `predict_set` returns prediction sets with the coverage asked for.
+    """A classifier whose `predict_set` returns prediction sets with guaranteed coverage.
 
-    `fit` sets a share of the rows aside, trains a clone of `estimator` on the others, and calibrates. The rows may be
-    whatever the estimator takes: arrays, sparse matrices, data frames, lists of texts.
+    `fit` sets a share of the rows aside, trains a clone of `estimator` on the other rows, and calibrates on those set
+    aside.
 
     Parameters
     ----------
     estimator : classifier with predict_proba, optional
-        Default: logistic regression. A model that is trained already goes in as `FrozenEstimator(model)`; then all rows
-        of `fit` are used for calibration.
-    coverage : float
-        Probability with which a set shall hold the truth.
-    score_function : Score, optional
-        The nonconformity score, such as `APS()`.
-    localizer : Localizer, optional
-        Which rows are neighbors. Without one, a third of the calibration rows is used to choose it, and all other parts
-        that are not named (see `calibrate`); with too few rows there is no neighborhood.
-    method : Method, optional
-        How to calibrate. Default: `Exact()`.
-    representation : None, callable, str, transformer, list of columns or LastStep
-        What rows are compared by: a callable of the inputs, the name of a method of the estimator, a transformer
-        (fitted on the training rows), or columns. Default: for a pipeline the input of its last step, otherwise the
-        inputs. Wide sparse rows are reduced by `TruncatedSVD`, gaps are filled with medians, and text columns of
-        data frames are one-hot encoded, all fitted on the training rows.
-    calibration_share : float
-        Share of the rows that is set aside.
-    random_state : int or RandomState, optional
-        Draws the rows that are set aside.
+        Model to train. Default: logistic regression. Pass a trained model as `FrozenEstimator(model)`; then all rows
+        given to `fit` are calibration rows.
+    {coverage}
+    {score_function}
+    {localizer}
+    {method}
+    {representation}
+    {calibration_share}
+    {random_state}
 
     Attributes
     ----------
     classes_ : ndarray of shape (classes,)
-        The labels, in their own type. A class that never occurs in `fit` is in no set.
+        The labels, in the type of `y`. A class that does not occur in `fit` is in no set.
     estimator_ : estimator
         The trained model.
     predictor_ : SetPredictor or None
-        The calibrated predictor, with its guarantee, p-values and explanations; None where rows were too few.
+        The calibrated predictor, with its guarantee, p-values and explanations; None if there were too few rows.
+
+    See Also
+    --------
+    NeighborhoodRegressor : The same for regression.
+    calibrate : Calibrate a model of any library.
 
     Examples
     --------
@@ -79,23 +75,30 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
     def _calibrate_at(self, coverage: Coverage) -> Any:
         return self._calibrate(coverage)
 
+    @fill_docstring
     def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> Self:
         """Train on one part of the rows and calibrate on the other.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or list of texts
-            Rows, as the estimator takes them.
+        {X}
         y : array-like of shape (n,)
-            Labels of any type.
-        **fit_params
-            Passed to the estimator's `fit`. What has one value for each row is cut as the rows are; `sample_weight`
-            goes to the last step of a pipeline.
+            Labels, of any type.
+        {fit_params}
 
         Returns
         -------
         NeighborhoodClassifier
             The estimator itself.
+
+        Raises
+        ------
+        Incompatible
+            If the inner estimator has no `predict_proba`.
+        InvalidValue
+            If `y` has a label that a frozen estimator does not know, or all training rows have one label.
+        TooFewRows
+            If there are fewer than two rows.
         """
         targets: NDArray[Any] = column_or_1d(y, warn=True)
         check_classification_targets(targets)
@@ -115,13 +118,13 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
         return self
 
     @available_if(lambda self: self.estimator is None or hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
+    @fill_docstring
     def predict_proba(self, X: Any) -> Floats:
-        """Return the estimator's class probabilities.
+        """Return class probabilities of the inner estimator.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or list of texts
-            Rows, as the estimator takes them.
+        {X}
 
         Returns
         -------
@@ -135,6 +138,7 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
     def predict_set(self, X: Any, coverage: Coverage | None = ...) -> PredictionSets: ...
     @overload
     def predict_set(self, X: Any, coverage: Sequence[Coverage]) -> list[PredictionSets]: ...
+    @fill_docstring
     def predict_set(
         self, X: Any, coverage: Coverage | Sequence[Coverage] | None = None
     ) -> PredictionSets | list[PredictionSets]:
@@ -142,15 +146,18 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or list of texts
-            Rows, as the estimator takes them.
-        coverage : float or list of float, optional
-            Another coverage than that of the estimator, or several.
+        {X}
+        {coverages}
 
         Returns
         -------
-        PredictionSets, or a list of them
-            The sets; for several coverages a list, in their order. Labels come in the type that `fit` was given.
+        PredictionSets or list of PredictionSets
+            The sets, with labels in the type of `y`; for several coverages a list in their order.
+
+        Raises
+        ------
+        TooFewRows
+            If there are too few calibration rows for this coverage, or only one class.
         """
         check_is_fitted(self)
         rows = self._check(X)

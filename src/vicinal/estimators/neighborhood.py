@@ -1,4 +1,4 @@
-"""What both estimators share: rows set aside for calibration, representations, and regions."""
+"""The base of both estimators: the split into training and calibration rows, representations, and prediction."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from vicinal._util.splitting import split_rows
 from vicinal.calibration import Method
 from vicinal.calibration.levels import Coverage
 from vicinal.errors import Incompatible, InvalidValue, TooFewRows
+from vicinal.estimators.docs import fill_docstring
 from vicinal.estimators.representation import FittedRepresentation, Representation, unwrap
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ModelOutputs
@@ -29,7 +30,7 @@ from vicinal.scores import Score
 
 
 class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
-    """An estimator, trained on one part of the rows and calibrated on the other."""
+    """An estimator that is trained on one part of the rows and calibrated on the other."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
-        """Take what the estimator takes."""
+        """Return the tags of the inner estimator: which inputs are allowed."""
         tags, inner = super().__sklearn_tags__(), get_tags(self._model())
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
@@ -63,24 +64,24 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
     def _model(self) -> Any:
         """Return the estimator to be trained, or the default one."""
 
+    @fill_docstring
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return one answer for each row: the estimator's own.
+        """Return the predictions of the inner estimator.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or list of texts
-            Rows, as the estimator takes them.
+        {X}
 
         Returns
         -------
         ndarray of shape (n,)
-            What the estimator predicts.
+            One prediction per row.
         """
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict(self._check(X)))
 
     def _check(self, X: Any, *, reset: bool = False) -> Any:
-        """Return rows that can be cut; what they may be is the estimator's business where it brings its own steps."""
+        """Return rows that can be indexed; a pipeline or a data frame is left for the estimator to check."""
         if _is_list_of_texts(X):
             return X
         own = isinstance(unwrap(self.estimator), Pipeline)
@@ -92,7 +93,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=not tags.allow_nan)
 
     def _fit_part(self, X: Any, y: NDArray[Any], given: dict[str, Any]) -> Ints:
-        """Train on one part of the rows; return the numbers of the others."""
+        """Train on one part of the rows; return the numbers of the calibration rows."""
         check_consistent_length(X, y)
         n = _num_samples(X)
         if isinstance(self.estimator, FrozenEstimator):
@@ -102,11 +103,11 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
             return np.arange(n)
         proper_share("calibration_share", self.calibration_share)
         if n < 2:  # noqa: PLR2004
-            msg = f"n_samples = {n}: at least 2 rows are needed, one to train and one to calibrate."
+            msg = f"fit needs at least 2 rows, one to train and one to calibrate; got n_samples = {n}."
             raise TooFewRows(msg, rows=n, needed=2)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         kept = min(n - 1, max(1, round(self.calibration_share * n)))
-        # Cut without a look at the labels: that is what makes calibration rows exchangeable with test rows.
+        # The split does not depend on the labels, so that calibration rows are exchangeable with test rows.
         train, calibration = split_rows(n, [n - kept, kept], seed)
         rows = _safe_indexing(X, train)
         self.estimator_ = self._train(rows, y[train], _cut_parameters(given, n, train))
@@ -115,7 +116,6 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         return calibration
 
     def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
-        """Return the model, trained."""
         return train_model(clone(self._model()), rows, y, given)
 
     def _is_local(self) -> bool:
@@ -125,17 +125,17 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         return self.method is None or self.method.local
 
     def _keep(self, outputs: ModelOutputs, targets: NDArray[Any]) -> None:
-        """Keep the calibration rows, and calibrate where there are enough; where not, warn: regions will be refused."""
+        """Store the calibration rows and calibrate; with too few rows, warn that predicting sets will fail."""
         self.calibration_outputs_, self.calibration_targets_ = outputs, targets
         self.predictor_: Any = None
         try:
             self.predictor_ = self._calibrate_at(self.coverage)
         except TooFewRows as error:
-            warnings.warn(f"regions at coverage {self.coverage} cannot be given: {error}", stacklevel=3)
+            warnings.warn(f"no sets or intervals can be predicted at coverage {self.coverage}: {error}", stacklevel=3)
 
     @abstractmethod
     def _calibrate_at(self, coverage: Coverage) -> Any:
-        """Return the predictor of a coverage."""
+        """Return a predictor at a coverage."""
 
     def _calibrate(self, coverage: Coverage, **more: Any) -> Any:
         return calibrate(  # type: ignore[call-overload, misc]
@@ -149,18 +149,18 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _predictor(self, coverage: Coverage | None) -> Any:
-        """Return the predictor at a coverage, or say why there is none."""
+        """Return the predictor at a coverage; raise an error that says why there is none."""
         wanted = self.coverage if coverage is None else coverage
         return self._calibrate_at(wanted) if self.predictor_ is None else self.predictor_.at(wanted)
 
     def _predict_each(self, outputs: ModelOutputs, coverage: Any) -> Any:
-        """Return the regions at one coverage, or a list of them at several."""
+        """Return the sets or intervals at one coverage, or a list of them at several."""
         if isinstance(coverage, Sequence | np.ndarray) and not isinstance(coverage, str):
             return [self._predictor(one).predict(outputs) for one in np.asarray(coverage).tolist()]
         return self._predictor(coverage).predict(outputs)
 
     def _represent(self, X: Any) -> Any:
-        """Return the representations of rows, (n, d); None where nobody compares rows."""
+        """Return the representations of rows, (n, d); None if the method compares no rows."""
         return self.represent_(X) if self._is_local() else None
 
 
@@ -175,14 +175,14 @@ def train_model(model: Any, rows: Any, y: NDArray[Any], given: dict[str, Any]) -
         if len(np.unique(y)) > 1:
             raise
         msg = (
-            f"the rows that {type(model).__name__} was trained on are all of one class, {y[0]!r}, and it cannot learn "
-            f"from those ({error}). Give more rows of the other classes, or a smaller calibration_share."
+            f"the training rows are all of one class, {y[0]!r}, and {type(model).__name__} needs at least two "
+            f"({error}). Give more rows of the other classes, or a smaller calibration_share."
         )
         raise InvalidValue(msg) from error
 
 
 def _cut_parameters(given: dict[str, Any], n: int, train: Ints) -> dict[str, Any]:
-    """Return parameters of `fit` for the training rows: what has a value for each row is cut as the rows are."""
+    """Return parameters of `fit`, with those that have one value per row cut to the training rows."""
     return {
         name: _safe_indexing(np.asarray(value), train)
         if not isinstance(value, str | Number) and np.ndim(value) > 0 and len(value) == n
@@ -193,7 +193,7 @@ def _cut_parameters(given: dict[str, Any], n: int, train: Ints) -> dict[str, Any
 
 
 def _is_list_of_texts(X: Any) -> bool:
-    """Return whether rows are texts (or mappings), one each, which only their estimator can read."""
+    """Return whether rows are strings or mappings, which only the estimator can read."""
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1) or hasattr(X, "to_list"):
         return len(X) > 0 and isinstance(next(iter(X)), str | bytes | dict)
     return False

@@ -1,4 +1,4 @@
-"""A regressor that answers with prediction intervals."""
+"""A regressor that predicts intervals."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal.calibration import Method
 from vicinal.calibration.levels import Coverage
 from vicinal.errors import Incompatible
+from vicinal.estimators.docs import fill_docstring
 from vicinal.estimators.neighborhood import Neighborhood, train_model
 from vicinal.estimators.representation import Representation
 from vicinal.neighbors.localizers import Localizer
@@ -23,25 +24,40 @@ from vicinal.regions import PredictionIntervals
 from vicinal.scores import Score
 
 
+@fill_docstring
 class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
-    """A regressor whose `predict_interval` returns intervals with the coverage asked for.
+    """A regressor whose `predict_interval` returns prediction intervals with guaranteed coverage.
+
+    `fit` sets a share of the rows aside, trains a clone of `estimator` on the other rows, and calibrates on those set
+    aside.
 
     Parameters
     ----------
     estimator : regressor, or a pair of them, optional
-        Default: ridge regression. A pair, `(lower, upper)`, is two models of quantiles, whose band is calibrated (CQR);
-        so is one model whose `predict` returns two columns.
+        Model to train. Default: ridge regression. A pair `(lower, upper)` of quantile regressors is calibrated by
+        `CQR`, and so is one model whose `predict` returns two columns. Pass a trained model as
+        `FrozenEstimator(model)`; then all rows given to `fit` are calibration rows.
+    {coverage}
+    {score_function}
+    {localizer}
+    {method}
+    {representation}
     target_range : pair of float or None, optional
-        What a target can be, such as `(0, None)` for counts: intervals are cut to it.
-    coverage, score_function, localizer, method, representation, calibration_share, random_state
-        As in `NeighborhoodClassifier`.
+        Smallest and largest possible target, None for no limit; `(0, None)` for counts. Intervals are cut to it.
+    {calibration_share}
+    {random_state}
 
     Attributes
     ----------
     estimator_ : estimator
         The trained model.
     predictor_ : IntervalPredictor or None
-        The calibrated predictor, with its guarantee and explanations; None where rows were too few.
+        The calibrated predictor, with its guarantee and explanations; None if there were too few rows.
+
+    See Also
+    --------
+    NeighborhoodClassifier : The same for classification.
+    calibrate : Calibrate a model of any library.
 
     Examples
     --------
@@ -87,7 +103,7 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
     def _model(self) -> Any:
         if isinstance(self.estimator, tuple | list):
             if len(self.estimator) != 2:  # noqa: PLR2004
-                msg = f"estimator may be a pair, of a lower and an upper quantile; got {len(self.estimator)} models."
+                msg = f"estimator must be one model, or a lower and an upper one; got {len(self.estimator)} models."
                 raise Incompatible(msg)
             return self.estimator[0]
         return Ridge() if self.estimator is None else self.estimator
@@ -97,23 +113,28 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
             return QuantilePair(*(train_model(clone(one), rows, y, given) for one in self.estimator))
         return super()._train(rows, y, given)
 
+    @fill_docstring
     def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> Self:
         """Train on one part of the rows and calibrate on the other.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or list of texts
-            Rows, as the estimator takes them.
+        {X}
         y : array-like of shape (n,)
-            Targets.
-        **fit_params
-            Passed to the estimator's `fit`. What has one value for each row is cut as the rows are; `sample_weight`
-            goes to the last step of a pipeline.
+            Targets, finite.
+        {fit_params}
 
         Returns
         -------
         NeighborhoodRegressor
             The estimator itself.
+
+        Raises
+        ------
+        Incompatible
+            If `estimator` is a tuple or list that is not a pair.
+        TooFewRows
+            If there are fewer than two rows.
         """
         targets = column_or_1d(y, warn=True).astype(np.float64)
         assert_all_finite(targets, input_name="y")
@@ -122,13 +143,13 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
         self._keep(self._outputs(_safe_indexing(rows, kept)), targets[kept])
         return self
 
+    @fill_docstring
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return one answer for each row: the estimator's own, for quantiles the middle of the two.
+        """Return point predictions of the inner estimator; for two quantiles, their mean.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or list of texts
-            Rows, as the estimator takes them.
+        {X}
 
         Returns
         -------
@@ -142,6 +163,7 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
     def predict_interval(self, X: Any, coverage: Coverage | None = ...) -> PredictionIntervals: ...
     @overload
     def predict_interval(self, X: Any, coverage: Sequence[Coverage]) -> list[PredictionIntervals]: ...
+    @fill_docstring
     def predict_interval(
         self, X: Any, coverage: Coverage | Sequence[Coverage] | None = None
     ) -> PredictionIntervals | list[PredictionIntervals]:
@@ -149,15 +171,18 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or list of texts
-            Rows, as the estimator takes them.
-        coverage : float or list of float, optional
-            Another coverage than that of the estimator, or several.
+        {X}
+        {coverages}
 
         Returns
         -------
-        PredictionIntervals, or a list of them
-            The intervals; for several coverages a list, in their order.
+        PredictionIntervals or list of PredictionIntervals
+            The intervals; for several coverages a list in their order.
+
+        Raises
+        ------
+        TooFewRows
+            If there are too few calibration rows for this coverage.
         """
         check_is_fitted(self)
         return self._predict_each(self._outputs(self._check(X)), coverage)  # type: ignore[no-any-return]
@@ -170,7 +195,7 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
 
 
 class QuantilePair:
-    """Two trained models, of a lower and an upper quantile, as one whose `predict` has two columns."""
+    """Two trained quantile models, as one model whose `predict` has two columns."""
 
     def __init__(self, lower: Any, upper: Any) -> None:
         self.lower, self.upper = lower, upper

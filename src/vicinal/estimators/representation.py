@@ -1,8 +1,8 @@
-"""What rows are compared by: from whatever an estimator takes to a table of finite numbers.
+"""Representations of rows: from the inputs of an estimator to an array of finite numbers.
 
-Whatever is fitted here (a transformer, the reduction of sparse rows, the filling of gaps) is fitted on training rows,
-so that it is a fixed function of a calibration or test row. A frozen estimator brings no training rows; then only steps
-are used that need none.
+Everything fitted here (a transformer, the reduction of sparse rows, the imputation of missing values) is fitted on the
+training rows, so that it is a fixed function of a calibration or test row. A frozen estimator has no training rows;
+then only steps are used that need no fitting.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal.errors import Incompatible, InvalidArgument
 
 WIDEST = 256
-"""Columns up to which sparse rows are compared as dense ones."""
+"""Sparse rows of up to this many columns are converted to dense ones."""
 
 REDUCED = 100
-"""Columns that wider sparse rows are reduced to."""
+"""Number of columns that wider sparse rows are reduced to."""
 
 MOST_CATEGORIES = 50
-"""Categories of a column that are told apart; rarer ones are taken together."""
+"""Largest number of categories of a column; rarer ones are merged."""
 
 EXPECTED = "None, a callable, the name of a method, a transformer, a list of columns, or LastStep()"
 ADVICE = "Pass representation=... (a transformer, a callable or a list of columns), or method=Split()."
@@ -43,9 +43,9 @@ ADVICE = "Pass representation=... (a transformer, a callable or a list of column
 
 @dataclass(frozen=True)
 class LastStep:
-    """Compare rows by the input of a pipeline's last step: what its transformers make of them.
+    """Compare rows by the input of the last step of a pipeline, that is, the output of its transformers.
 
-    The default of `representation` where the estimator is a pipeline.
+    This is the default of `representation` if the estimator is a pipeline.
 
     Examples
     --------
@@ -63,7 +63,7 @@ Representation: TypeAlias = str | Callable[[Any], ArrayLike] | BaseEstimator | l
 
 @dataclass(frozen=True)
 class FittedRepresentation:
-    """Turns inputs into representations, (n, d)."""
+    """A function from inputs to representations, (n, d)."""
 
     wanted: Any  # a representation, its transformer fitted
     estimator: Any
@@ -71,7 +71,7 @@ class FittedRepresentation:
 
     @classmethod
     def fit(cls, wanted: Representation, estimator: Any, rows: Any | None) -> FittedRepresentation:
-        """Fit what is needed on training rows; `rows` is None where there are none."""
+        """Fit the representation on training rows; `rows` is None for a frozen estimator."""
         _check(wanted, estimator)
         if _is_transformer(wanted):
             wanted = _fit_transformer(wanted, rows)
@@ -84,7 +84,7 @@ class FittedRepresentation:
 
 
 def read_rows(wanted: Any, estimator: Any, inputs: Any) -> Any:
-    """Look at inputs as was asked for; the outcome may be sparse, have gaps, or hold text."""
+    """Return what the representation reads of the inputs; it may be sparse, have missing values, or hold text."""
     if wanted is None or isinstance(wanted, LastStep):
         model = unwrap(estimator)
         return model[:-1].transform(inputs) if isinstance(model, Pipeline) and len(model) > 1 else inputs
@@ -96,7 +96,7 @@ def read_rows(wanted: Any, estimator: Any, inputs: Any) -> Any:
 
 
 def _check(wanted: Any, estimator: Any) -> None:
-    """Refuse what is no representation, or none for this estimator."""
+    """Refuse a representation that is not valid for this estimator."""
     if isinstance(wanted, LastStep) and not isinstance(unwrap(estimator), Pipeline):
         msg = f"LastStep() needs a pipeline; got {type(unwrap(estimator)).__name__}. {ADVICE}"
         raise Incompatible(msg)
@@ -112,33 +112,34 @@ def _is_transformer(wanted: Any) -> bool:
 
 
 def unwrap(estimator: Any) -> Any:
-    """Return the model itself where it is frozen."""
+    """Return the model inside a FrozenEstimator, or the estimator itself."""
     return estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
 
 
 def _fit_transformer(transformer: Any, rows: Any | None) -> Any:
-    """Return the transformer, fitted on training rows; where there are none it must be fitted already."""
+    """Return the transformer fitted on training rows; without such rows it must be fitted already."""
     if rows is not None:
         return clone(transformer).fit(rows)
     try:
         check_is_fitted(transformer)
     except NotFittedError as error:
-        msg = f"a frozen estimator leaves no rows to fit {type(transformer).__name__} on: pass it fitted."
+        kind = type(transformer).__name__
+        msg = f"a frozen estimator has no training rows to fit {kind} on: fit it before you pass it."
         raise Incompatible(msg) from error
     return transformer
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Turns what was found of rows into a table of finite numbers."""
+    """A function from sparse rows, data frames or arrays to an array of finite numbers."""
 
-    reduce: Any = None  # of wide sparse rows
-    encode: Any = None  # of data frames with text or categories
-    fill: Any = None  # of gaps
+    reduce: Any = None  # TruncatedSVD for wide sparse rows
+    encode: Any = None  # transformer for data frames with text or categories
+    fill: Any = None  # imputer for missing values
 
     @classmethod
     def fit(cls, rows: Any | None) -> Numbers:
-        """Fit what training rows need."""
+        """Fit on training rows; None for a frozen estimator."""
         if rows is None:
             return cls()
         if issparse(rows):
@@ -163,12 +164,12 @@ class Numbers:
             return self.reduce.transform(rows)
         if rows.shape[1] <= WIDEST:
             return rows.toarray()
-        # It looks at nothing but the number of columns, so it needs no training rows.
+        # It depends on the number of columns only, so it needs no training rows.
         return SparseRandomProjection(REDUCED, dense_output=True, random_state=0).fit_transform(rows)
 
 
 def _fit_svd(rows: Any) -> Any:
-    """Return what reduces sparse rows to their leading directions."""
+    """Return a fitted TruncatedSVD that reduces sparse rows."""
     columns = max(1, min(REDUCED, rows.shape[0] - 1, rows.shape[1] - 1))
     return TruncatedSVD(columns, random_state=0).fit(rows)
 
@@ -180,7 +181,7 @@ def _find_words(frame: Any) -> list[Any]:
 
 
 def _encoder(frame: Any) -> Any:
-    """Return what turns the columns of a data frame into numbers of about one scale."""
+    """Return a transformer from the columns of a data frame to numbers of similar scale."""
     words = _find_words(frame)
     numbers = [name for name in frame.columns if name not in words]
     gaps = SimpleImputer(strategy="median", keep_empty_features=True)
@@ -204,5 +205,5 @@ def _as_floats(rows: Any) -> NDArray[Any]:
 
 
 def _refuse(table: NDArray[Any]) -> NDArray[Any]:
-    msg = f"rows are compared by their inputs, and not all of these are numbers ({table.dtype}). {ADVICE}"
+    msg = f"rows are compared by their inputs, but some of these are not numbers ({table.dtype}). {ADVICE}"
     raise Incompatible(msg)

@@ -1,4 +1,4 @@
-"""Answers that were given together: what their truth is scored by, in memory and as the rows of a table."""
+"""Predictions of one request: what is needed to score their true targets, in memory and as rows of a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vicinal._util.text import strict_json
 from vicinal.outputs import ModelOutputs
 
 OVERHEAD = 500
-"""Bytes that go with an answer, besides what its truth is scored by."""
+"""Bytes of a prediction besides its outputs."""
 
 MAKERS: dict[str, Callable[..., ModelOutputs]] = {
     "logits": ModelOutputs.from_logits,
@@ -24,31 +24,31 @@ MAKERS: dict[str, Callable[..., ModelOutputs]] = {
     "predictions": ModelOutputs.from_predictions,
     "lower": ModelOutputs.from_quantiles,
 }
-"""The column that says what a model gave, and who checks it."""
+"""The column that identifies the kind of outputs, and the constructor that checks them."""
 
 FLOATS = re.compile(r"(\([1-9][0-9]{0,8},\))?<f[248]")
-"""What a column of a row may be, in the words of numpy: a number, or several."""
+"""Types of a column of a row, as numpy writes them: a number, or several."""
 
 
 @dataclass(eq=False)
 class Answered:
-    """Answers that were given together, and what their truth is scored by."""
+    """Predictions of one request, and what is needed to score their true targets."""
 
     ids: list[str]
     outputs: ModelOutputs
     bounds: dict[str, Floats]  # threshold | lower, upper: (n,) each
     asked: float  # coverage
-    told: Bools  # (n,) whose truth is known
-    batch: int = 0  # its number in the journal
-    live: int = 0  # rows that have not been answered again, or forgotten
+    told: Bools  # (n,) whether the true target is known
+    batch: int = 0  # number in the journal
+    live: int = 0  # rows that were not predicted again or dropped
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held, about."""
+        """Approximate number of bytes in memory."""
         return OVERHEAD * (1 + len(self.ids)) + sum(column.nbytes for column in _arrays(self.outputs).values())
 
     def covers(self, rows: Sequence[int], scores: Floats, targets: NDArray[Any]) -> Bools:
-        """Return whether the answer for each of some rows holds its truth, (rows,)."""
+        """Return whether the set or interval of each row contains the true target, (rows,)."""
         if "threshold" in self.bounds:
             return np.asarray(scores <= self.bounds["threshold"][rows])
         return np.asarray((self.bounds["lower"][rows] <= targets) & (targets <= self.bounds["upper"][rows]))
@@ -60,7 +60,7 @@ def _arrays(outputs: ModelOutputs) -> dict[str, NDArray[Any]]:
 
 
 def pack_rows(outputs: ModelOutputs) -> tuple[list[int | str | None], str, list[memoryview]]:
-    """Return the id that each row came with, the form of a row, and each row's floats in that form.
+    """Return the id of each row, the form of a row, and the floats of each row in that form.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def pack_rows(outputs: ModelOutputs) -> tuple[list[int | str | None], str, list[
 
 
 def unpack_rows(keys: Sequence[int | str | None], form: str, rows: Sequence[bytes]) -> ModelOutputs:
-    """Return the outputs that rows of one form, with ids of one kind, hold; refuse what no model gave."""
+    """Return the outputs of rows of one form, with ids of one type; refuse an unknown form."""
     kinds = strict_json(form)
     maker = next((MAKERS[name] for name in MAKERS if name in kinds), None)
     if maker is None or not all(isinstance(kind, str) and FLOATS.fullmatch(kind) for kind in kinds.values()):

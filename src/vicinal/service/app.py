@@ -1,4 +1,4 @@
-"""The routes."""
+"""The routes of the service."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ with needs("fastapi", "serve"):
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 LARGE = 1 << 17
-"""Bytes of a body from which it is read on a thread of its own."""
+"""A body of at least this many bytes is parsed on a thread."""
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 PAGE = {
@@ -38,11 +38,11 @@ PAGE = {
     "/shared.css": ("vicinal.reporting", "page.css", "text/css; charset=utf-8"),
     "/shared.js": ("vicinal.reporting", "shared.js", "text/javascript; charset=utf-8"),
 }
-"""Files of the page, where they lie, and what they are."""
+"""Files of the page: package, file name, media type."""
 
 
 def create_app(service: Service) -> FastAPI:
-    """Return the ASGI application of a service; `vicinal.service.serve` runs it."""
+    """Return the ASGI application of a service."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -52,17 +52,17 @@ def create_app(service: Service) -> FastAPI:
         service.close()
 
     settings = service.settings
-    app = FastAPIOffline(  # its page at /docs loads nothing from elsewhere
+    app = FastAPIOffline(  # its page at /docs loads nothing from other hosts
         redoc_url=None,
         title="vicinal",
         version=__version__,
-        summary="Prediction sets and intervals with the coverage you ask for.",
+        summary="Prediction sets and intervals with guaranteed coverage.",
         description=str(service.predictor.guarantee),
         lifespan=lifespan,
         redirect_slashes=False,
     )
     if settings.local and settings.token is None:
-        # Another name leads here by someone else's leave: a web page could ask through its visitor's browser.
+        # Reject foreign Host headers: by DNS rebinding, a web page could use the service through a browser.
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=(*LOCAL_NAMES, settings.host), www_redirect=False)
     app.add_middleware(LogRequests, counts=service.counts, page=PAGE)
     _add_refusals(app)
@@ -76,18 +76,18 @@ def create_app(service: Service) -> FastAPI:
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Say every refusal in one sentence, as JSON."""
+    """Reply to every error with one sentence, as JSON."""
 
     @app.exception_handler(Refused)
-    async def refused(request: Request, error: Refused) -> Response:
+    async def reply_refused(request: Request, error: Refused) -> Response:
         return refuse(request, error)
 
     @app.exception_handler(VicinalError)
-    async def not_acceptable(request: Request, error: VicinalError) -> Response:
+    async def reply_invalid(request: Request, error: VicinalError) -> Response:
         return refuse(request, refusal(error))
 
     @app.exception_handler(HTTPException)
-    async def not_found(request: Request, error: HTTPException) -> Response:
+    async def reply_http_error(request: Request, error: HTTPException) -> Response:
         return refuse(request, Refused(error.status_code, error.detail, **(error.headers or {})))
 
 
@@ -99,17 +99,17 @@ def _add_work(app: APIRouter, service: Service) -> None:
     work = schemas.WORK
     answers = schemas.describe_replies(schemas.Sets if sets else schemas.Intervals, *work, binary=True)
     why = schemas.describe_replies(schemas.ExplainedSet if sets else schemas.ExplainedInterval, *work)
-    taken = schemas.describe_replies(schemas.Taken, *work, 404, 409, 507)
+    recorded = schemas.describe_replies(schemas.FeedbackReply, *work, 404, 409, 507)
 
     @asynccontextmanager
     async def receive(request: Request) -> AsyncIterator[bytes]:
-        """Yield the body; count the request in once it is whole: slow senders keep nobody out."""
+        """Yield the body; the request counts once its body has arrived, so that slow senders block no others."""
         with room.hold() as take:
             body = await read_body(request, service.settings, take)
             with room.enter():
                 yield body
 
-    @app.post("/predict", summary="The set or interval of each row", openapi_extra=rows, responses=answers)
+    @app.post("/predict", summary="Predict the set or interval of each row", openapi_extra=rows, responses=answers)
     async def predict(request: Request) -> Response:
         async with receive(request) as body:
             found, kind = await service.predict(
@@ -117,12 +117,12 @@ def _add_work(app: APIRouter, service: Service) -> None:
             )
             return Response(found, media_type=kind)
 
-    @app.post("/explain", summary="Why one row's threshold is where it is", openapi_extra=rows, responses=why)
+    @app.post("/explain", summary="Explain the set or interval of one row", openapi_extra=rows, responses=why)
     async def explain(request: Request) -> Response:
         async with receive(request) as body:
             return _json(await service.explain(await _parse_rows(service, request, body)))
 
-    @app.post("/feedback", summary="The truth of answered rows", openapi_extra=truths, responses=taken)
+    @app.post("/feedback", summary="Send the true targets of predicted rows", openapi_extra=truths, responses=recorded)
     async def feedback(request: Request) -> Response:
         async with receive(request) as body:
             kind = request.headers.get("content-type", "")
@@ -134,7 +134,7 @@ def _add_work(app: APIRouter, service: Service) -> None:
 
 
 async def _parse_rows(service: Service, request: Request, body: bytes) -> Asked:
-    """Return what a request with rows asks."""
+    """Parse a request with rows."""
     kind = request.headers.get("content-type", "")
     given = (body, kind, request.query_params, service.limits)
     small = len(body) < LARGE and is_quick(kind)
@@ -146,42 +146,42 @@ async def _parse_rows(service: Service, request: Request, body: bytes) -> Asked:
 
 
 def _add_looks(app: APIRouter, service: Service) -> None:
-    @app.get("/model", summary="What is served", responses=schemas.describe_replies(schemas.Served))
+    @app.get("/model", summary="Describe the served model", responses=schemas.describe_replies(schemas.Served))
     async def model() -> Response:
         return _json(service.model())
 
-    @app.get("/drift", summary="Coverage and drift", responses=schemas.describe_replies(schemas.DriftHistory))
+    @app.get("/drift", summary="Coverage and drift so far", responses=schemas.describe_replies(schemas.DriftHistory))
     async def drift() -> Response:
         return _json(service.drift())
 
-    @app.get("/examples", summary="Rows to try", responses=schemas.describe_replies(schemas.ExampleRows))
+    @app.get("/examples", summary="List the example rows", responses=schemas.describe_replies(schemas.ExampleRows))
     async def examples() -> Response:
         found = service.examples
         return _json({"source": found.source, "total": found.total, "rows": found.list_rows()})
 
     one = schemas.describe_refusals(404)
 
-    @app.get("/examples/{row}", summary="One of them, as a request", responses=one)
+    @app.get("/examples/{row}", summary="An example row, as the body of a request", responses=one)
     async def example(row: str) -> Response:
         if not row.isdecimal() or len(row) > 6 or int(row) >= len(service.examples):  # noqa: PLR2004
-            raise Refused(404, f"there is no example {row[:20]!r}; there are {len(service.examples)}.")
+            raise Refused(404, f"there is no example {row[:20]!r}; there are {len(service.examples)}, numbered from 0.")
         return _json(service.examples.row(int(row)))
 
-    @app.get("/metrics", summary="For Prometheus", response_class=PlainTextResponse)
+    @app.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(service.counts.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
-    late: dict[int | str, dict[str, Any]] = {503: {"description": "Not yet."}}
+    late: dict[int | str, dict[str, Any]] = {503: {"description": "Not ready yet."}}
 
     @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", summary="Whether it runs", response_class=PlainTextResponse)
+    @app.get("/healthz", summary="Whether the service runs", response_class=PlainTextResponse)
     async def healthz() -> Response:
         return PlainTextResponse("ok\n")
 
     @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", summary="Whether it is compiled", responses=late, response_class=PlainTextResponse)
+    @app.get("/readyz", summary="Whether the service is ready", responses=late, response_class=PlainTextResponse)
     async def readyz() -> Response:
         return PlainTextResponse(f"{service.state}\n", 200 if service.state == READY else 503)
 

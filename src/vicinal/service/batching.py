@@ -1,8 +1,9 @@
-"""Requests that wait at the same time are answered together.
+"""Predict waiting requests together.
 
-Rows do not depend on their company, and one block of distances costs the same for one row as for several. Nothing
-waits for company: whoever is there when the worker is free goes along. Where a row takes less time than handing it to a
-thread, it is answered at once. Large requests have workers of their own, so that single rows need not wait for them.
+The prediction for a row does not depend on the other rows, and a block of distances costs the same for one row as for
+several. No request is delayed to fill a batch: all that wait when the worker becomes free form one. If a row takes less
+time than handing it to a thread, it is predicted at once. Large requests have their own workers, so that single rows do
+not wait for them.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 TOGETHER = 16
-"""Rows that are answered together; a request with more goes alone."""
+"""Most rows of a batch; a larger request is predicted by itself."""
 
 AT_ONCE = 2**22
-"""Entries of the calibration rows up to which a few rows take a millisecond or two, and need no thread."""
+"""With at most this many numbers in the calibration rows, a few rows take 1 or 2 ms and need no thread."""
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One request that waits."""
+    """A waiting request."""
 
-    predictor: AnyPredictor  # at the coverage that is asked for
+    predictor: AnyPredictor  # at the requested coverage
     outputs: ModelOutputs
     done: asyncio.Future[Regions]
 
     @property
     def kind(self) -> Hashable:
-        """What requests must share to be answered together: the coverage, and the types of all columns."""
+        """What the requests of a batch must share: the coverage and the types of all columns."""
         columns = (getattr(self.outputs, field.name) for field in fields(self.outputs))
         shapes = tuple(
             (column.dtype.kind, column.dtype.itemsize if column.dtype.kind == "f" else 0, column.shape[1:])
@@ -58,7 +59,7 @@ class Job:
 
 
 class Batcher:
-    """Answers requests on threads: one for single rows, several at a time, and two for large requests."""
+    """Predicts requests on threads: one for batches of small requests, and two for large requests."""
 
     def __init__(self, predictor: AnyPredictor) -> None:
         rows, width = predictor.calibration.n_ranked, predictor.calibration.width or 1
@@ -69,28 +70,28 @@ class Batcher:
         self._many = ThreadPoolExecutor(2, "many")
 
     async def predict(self, predictor: AnyPredictor, outputs: ModelOutputs, seconds: float) -> Regions:
-        """Return the answers for some rows; refuse where they would come too late."""
+        """Return the predictions for rows; refuse the request if they take too long."""
         loop = asyncio.get_running_loop()
         if len(outputs) > TOGETHER:
             return await self.run(seconds, _predict, predictor, outputs)
         job = Job(predictor, outputs, loop.create_future())
         self._waiting.append(job)
-        loop.call_soon(self._next, loop)  # not at once: those that arrive in the same moment go along
+        loop.call_soon(self._next, loop)  # later, so that requests of the same moment form a batch
         async with _in_time(seconds):
             return await job.done
 
     async def run(self, seconds: float, work: Callable[P, Result], *arguments: P.args, **named: P.kwargs) -> Result:
-        """Do one piece of work beside the single rows; refuse where it would come too late."""
+        """Run work on the threads for large requests; refuse the request if it takes too long."""
         async with _in_time(seconds):
             return await asyncio.get_running_loop().run_in_executor(self._many, partial(work, *arguments, **named))
 
     def close(self) -> None:
-        """Finish what has begun."""
+        """Finish the work in progress."""
         self._few.shutdown()
         self._many.shutdown()
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand those that wait to the worker, where it is free."""
+        """Hand a batch of waiting requests to the worker if it is free."""
         if self._busy or not self._waiting:
             return
         first = self._waiting.popleft()
@@ -110,7 +111,7 @@ class Batcher:
     def _finish(self, loop: asyncio.AbstractEventLoop, jobs: list[Job], answers: list[Regions | Exception]) -> None:
         self._busy = False
         for job, found in zip(jobs, answers, strict=True):
-            if job.done.done():  # whoever asked has gone
+            if job.done.done():  # the request was canceled
                 continue
             if isinstance(found, Exception):
                 job.done.set_exception(found)
@@ -125,11 +126,11 @@ async def _in_time(seconds: float) -> AsyncIterator[None]:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise Refused(503, "the service is too busy to answer in time; ask again.", Retry_After="1") from None
+        raise Refused(503, "the service is too busy to reply in time; try again later.", Retry_After="1") from None
 
 
 def _answer_jobs(jobs: list[Job]) -> list[Regions | Exception]:
-    """Answer several requests as one; where that fails, each alone, so that one cannot spoil the others."""
+    """Predict several requests as one batch; if that fails, one by one, so that one cannot affect the others."""
     if len(jobs) > 1:
         with suppress(Exception):
             together = _predict(jobs[0].predictor, stack_outputs([job.outputs for job in jobs]))
@@ -141,7 +142,7 @@ def _answer_jobs(jobs: list[Job]) -> list[Regions | Exception]:
 def _alone(job: Job) -> Regions | Exception:
     try:
         return _predict(job.predictor, job.outputs)
-    except Exception as error:  # it belongs to the one who asked
+    except Exception as error:  # it is sent to the client of this request
         return error
 
 

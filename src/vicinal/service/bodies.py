@@ -1,4 +1,4 @@
-"""From the body of a request to outputs of a model: JSON, or a file in any format that the command line reads."""
+"""Read the body of a request into outputs of a model: JSON, or a file in any format that the command line reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicinal._util.extras import needs
-from vicinal.errors import InvalidFile, VicinalError
+from vicinal._util.text import shown_as
 from vicinal.outputs import ModelOutputs, check_distinct_ids
 from vicinal.service.errors import Refused
 from vicinal.service.options import LONGEST_ID, NAMES, Options, read_options
@@ -38,28 +38,28 @@ TABLES = {
     "text/csv": ".csv",
     "application/x-ndjson": LINES,
 }
-"""Kinds of bodies that are files, and how such a file's name ends."""
+"""Media types of bodies that are files, and the suffix of such a file."""
 
 LISTS_PER_ROW, FEW_LISTS = 12, 1_000
-"""Lists of JSON that a row may have: empty ones take 50 times the room that they have in a body."""
+"""Most JSON lists per row, and in addition: in memory an empty list takes 50 times its size in the body."""
 
 FLAT = ("predictions", "lower", "upper", "scales", "row_ids", "uniforms", "labels", "targets")
-"""Columns with one value a row; the others have many."""
+"""Columns with one value per row; the others have several."""
 
 NUMBERS, TEXTS = {int, float}, {str}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request asks: rows, their truth where it comes along, and what is wanted of them."""
+    """A request: rows, their true targets if they were sent, and options."""
 
     outputs: ModelOutputs
     targets: NDArray[Any] | None
     options: Options
 
 
-def parsed_json(body: bytes, most_rows: int) -> dict[str, Any]:
-    """Return the object that a body is; refuse one with more lists than its rows can have."""
+def parse_json(body: bytes, most_rows: int) -> dict[str, Any]:
+    """Parse a JSON object; refuse one with more lists than its rows can have."""
     _check_lists(body, most_rows)
     try:
         found = from_json(body, allow_inf_nan=False)
@@ -78,21 +78,21 @@ def _check_lists(body: bytes, most_rows: int) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a body may be."""
+    """Limits on the body of a request."""
 
     most_bytes: int
     most_rows: int
-    n_classes: int | None = None  # of the model, where it has classes
+    n_classes: int | None = None  # of the model, None for a regression
 
 
 def parse_request(body: bytes, content_type: str, query: Mapping[str, str], limits: Limits) -> Asked:
-    """Return what a request asks; a refusal says what was expected."""
+    """Read a request; an error says what was expected."""
     kind = _media_type(content_type)
     if kind in TABLES:
         options = read_options(query, {})
         outputs, targets = _from_table(body, TABLES[kind], limits)
     elif kind == JSON:
-        found = parsed_json(body, limits.most_rows)
+        found = parse_json(body, limits.most_rows)
         check_keys(found, (*KNOWN, "class_names", *NAMES))
         options = read_options(query, {name: found.pop(name) for name in NAMES if name in found})
         table = _json_table(found)
@@ -106,12 +106,12 @@ def parse_request(body: bytes, content_type: str, query: Mapping[str, str], limi
 
 
 def is_json(content_type: str) -> bool:
-    """Return whether a body is JSON, by its header."""
+    """Return whether the media type is JSON."""
     return _media_type(content_type) == JSON
 
 
 def is_quick(content_type: str) -> bool:
-    """Return whether a short body is read in a short time; other files may take long however short they are."""
+    """Return whether a short body is quick to read; other formats may be slow even for few bytes."""
     return _media_type(content_type) in (JSON, NPZ)
 
 
@@ -120,7 +120,7 @@ def _media_type(content_type: str) -> str:
 
 
 def _choose(found: Asked) -> Asked:
-    """Return what is asked of the one row, where only one is wanted; refuse ids that could be mixed up."""
+    """Select the one row that the options name, if any; refuse ids that are not distinct."""
     outputs, targets, row = found.outputs, found.targets, found.options.row
     if row is not None:
         if row >= len(outputs):
@@ -128,22 +128,25 @@ def _choose(found: Asked) -> Asked:
         outputs = outputs[row : row + 1]
         targets = None if targets is None else targets[row : row + 1]
     if found.options.id is not None and len(outputs) > 1:
-        raise Refused(422, f"id is for one row; there are {len(outputs)}. Give row_ids, or name one by row.")
+        raise Refused(
+            422,
+            f"id is for a single row; there are {len(outputs)}. Send row_ids, or select one row with the option row.",
+        )
     check_distinct_ids(outputs.row_ids)
     return Asked(outputs, targets, found.options)
 
 
 def check_keys(found: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Refuse keys that mean nothing."""
+    """Refuse unknown fields."""
     for name in found:
         if name not in known:
             near = get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}."
-            raise Refused(422, f"{name[:100]!r} means nothing here{hint}")
+            hint = f"; did you mean {near[0]}?" if near else f"; known fields: {', '.join(known)}."
+            raise Refused(422, f"unknown field {name[:100]!r}{hint}")
 
 
 def column(name: str, value: object) -> NDArray[Any]:
-    """Return a column of a JSON body, (rows,) or (rows, width); one row may come without its brackets."""
+    """Return a column of a JSON body, (rows,) or (rows, width); a single row may be sent without outer brackets."""
     flat = name in FLAT
     rows = value if isinstance(value, list) else [value]
     if not flat and not (rows and isinstance(rows[0], list)):
@@ -152,22 +155,22 @@ def column(name: str, value: object) -> NDArray[Any]:
     kinds = set(map(type, entries))
     if not (kinds <= NUMBERS or (flat and kinds <= TEXTS)):
         odd = next(one for one in entries if type(one) not in NUMBERS)
-        what = "numbers, or texts" if name in ("row_ids", "labels") else "numbers"
+        what = "numbers or strings" if name in ("row_ids", "labels") else "numbers"
         each = "one for each row" if flat else "a list of them for each row"
         raise Refused(422, f"{name} must hold {what}, {each}; got {_kind(odd)}.")
     if kinds and kinds <= TEXTS:
         most = LONGEST_ID if name == "row_ids" else MAX_TEXT
         texts = [str(one) for one in entries]
         if max(map(len, texts)) > most or any("\0" in one for one in texts):
-            raise Refused(422, f"{name} must be texts of at most {most} characters, without NUL.")
+            raise Refused(422, f"{name} must be strings of at most {most} characters, without NUL.")
     try:
         return np.array(rows)
     except (ValueError, OverflowError) as error:
-        raise Refused(422, f"{name} must have rows of the same length, of numbers that fit.") from error
+        raise Refused(422, f"{name} must have rows of equal length, of numbers that fit 64 bits.") from error
 
 
 def narrowest(columns: Columns) -> Columns:
-    """Return numbers in float32 where that holds all of them: JSON does not say that they were float32 when they came.
+    """Convert columns to float32 if no number changes: JSON does not say whether numbers were float32 originally.
 
     Examples
     --------
@@ -191,7 +194,7 @@ class JsonTable(Table):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the table in messages."""
         return "the body"
 
     @property
@@ -201,7 +204,7 @@ class JsonTable(Table):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows of the first column that is there."""
+        """Number of rows of the first column."""
         return len(next(iter(self.found.values()), ()))
 
     @property
@@ -210,34 +213,34 @@ class JsonTable(Table):
         return self.names
 
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
-        """Yield all rows at once, as whoever holds them wants them."""
+        """Yield all rows at once."""
         del rows, start
         yield {name: self.found[name] for name in columns}
 
     def identity(self) -> dict[str, Any]:
-        """Return that it is read once."""
+        """Return the identity of a stream that is read once."""
         return {"path": STANDARD_INPUT}
 
 
 def _json_table(found: dict[str, Any]) -> JsonTable:
     names = found.pop("class_names", None)
     if names is not None and not isinstance(names, list):
-        raise Refused(422, f"class_names must be a list of texts; got {_kind(names)}.")
+        raise Refused(422, f"class_names must be a list of strings; got {_kind(names)}.")
     columns = {name: column(name, value) for name, value in found.items() if value is not None}
     truths = {name: columns.pop(name) for name in TARGETS if name in columns}
     return JsonTable({**narrowest(columns), **truths}, names)
 
 
 def _check_width(table: JsonTable, limits: Limits) -> None:
-    """Say first that rows are too short or too long: what else would be said of them would mislead."""
+    """Refuse rows with a wrong number of classes first, because other messages would mislead."""
     for name in ("logits", "probabilities"):
         width = table.found[name].shape[-1] if name in table.found else limits.n_classes
         if limits.n_classes is not None and width != limits.n_classes:
-            raise Refused(422, f"{name} must have {limits.n_classes} numbers in each row, one a class; got {width}.")
+            raise Refused(422, f"{name} must have {limits.n_classes} numbers in each row, one per class; got {width}.")
 
 
 def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", type(None): "null", bool: "true or false"}
+    names = {dict: "an object", list: "a list", str: "a string", type(None): "null", bool: "true or false"}
     return names.get(type(value), "a number")
 
 
@@ -250,24 +253,22 @@ def _from_table(body: bytes, suffix: str, limits: Limits) -> tuple[ModelOutputs,
     try:
         with open(handle, "wb") as file:  # noqa: PTH123  a handle, not a path
             file.write(body)
-        return _rows(open_table([path]), limits)
-    except VicinalError as error:
-        msg = str(error).replace(path, "the body")
-        raise InvalidFile(msg) from error
+        with shown_as(path, "the body"):
+            return _rows(open_table([path]), limits)
     finally:
         Path(path).unlink(missing_ok=True)
 
 
 def _check_count(rows: int, limits: Limits) -> None:
     if rows > limits.most_rows:
-        msg = f"a request may have {limits.most_rows} rows; this one has {rows} or more. Send them in parts."
+        msg = f"a request may have at most {limits.most_rows} rows; this one has {rows} or more. Send them in parts."
         raise Refused(413, msg)
 
 
 def _rows(table: Table, limits: Limits) -> tuple[ModelOutputs, NDArray[Any] | None]:
-    """Return outputs and, where they come along, targets; refuse, by what headers say, what would be too much."""
+    """Return outputs and, if there are any, targets; refuse by its header a file that is too large."""
     rows = recognize_columns(table, truth=any(name in table.columns for name in TARGETS))
-    if table.n_rows is None:  # nobody knows before the last: one row too many is read
+    if table.n_rows is None:  # not known before the end: read one row more than allowed
         found = next(rows.each(lambda chunk: (chunk.outputs, chunk.targets), limits.most_rows + 1))
         _check_count(len(found[0]), limits)
         return found
@@ -275,5 +276,7 @@ def _rows(table: Table, limits: Limits) -> tuple[ModelOutputs, NDArray[Any] | No
     truth = () if rows.truth is None else (rows.truth,)
     unpacked = table.unpacked_bytes(list({*rows.columns.values(), *truth}))
     if unpacked > limits.most_bytes:
-        raise Refused(413, f"a request may unpack to {limits.most_bytes} bytes; this one says {unpacked}.")
+        raise Refused(
+            413, f"a request may have at most {limits.most_bytes} bytes uncompressed; this one has {unpacked}."
+        )
     return rows.whole()

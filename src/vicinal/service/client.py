@@ -1,6 +1,6 @@
-"""Asks a service that `vicinal serve` runs: the same calls as a predictor's, the same answers, to the bit.
+"""A client of a service that `vicinal serve` runs; it returns the same sets and intervals as the predictor itself.
 
-It speaks HTTP by the standard library alone. Rows travel as .npz archives, so that float32 stays float32.
+It uses the HTTP client of the standard library. Rows are sent as .npz archives, so that float32 stays float32.
 """
 
 from __future__ import annotations
@@ -32,39 +32,65 @@ from vicinal.regions import PredictionIntervals, PredictionSets
 NPZ = "application/x-npz"
 JSON = "application/json"
 TOKEN = "VICINAL_TOKEN"  # noqa: S105  the name of a variable
-"""The environment variable with the bearer token that requests must show; it is never an option, which others see."""
+"""The environment variable with the bearer token; it is not an option, because other users can see those."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Sets or intervals for some rows, as a predictor returns them, and what a service says with them."""
+    """Reply of a service to `Client.predict`.
+
+    Parameters
+    ----------
+    regions : PredictionSets or PredictionIntervals
+        The sets or intervals of the n rows.
+    row_ids : list of str
+        Id of each row, to pass to `Client.feedback` with its true target.
+    coverage : float
+        Coverage of the sets or intervals.
+    guarantee : str
+        The guarantee in words.
+    model : str
+        Checksum of the file that is served.
+    """
 
     regions: PredictionSets | PredictionIntervals
-    row_ids: list[str]  # by which the truth of each row is told
+    row_ids: list[str]
     coverage: float
     guarantee: str
-    model: str  # checksum of the file that is served
+    model: str
 
     @property
     def sets(self) -> PredictionSets:
-        """The sets; refused where the model gives intervals."""
+        """The prediction sets; an error if the model predicts intervals."""
         if not isinstance(self.regions, PredictionSets):
-            msg = "the service gives intervals; ask for .intervals."
+            msg = "the service predicts intervals: use .intervals."
             raise Incompatible(msg)
         return self.regions
 
     @property
     def intervals(self) -> PredictionIntervals:
-        """The intervals; refused where the model gives sets."""
+        """The prediction intervals; an error if the model predicts sets."""
         if not isinstance(self.regions, PredictionIntervals):
-            msg = "the service gives sets; ask for .sets."
+            msg = "the service predicts sets: use .sets."
             raise Incompatible(msg)
         return self.regions
 
 
 @dataclass(frozen=True)
 class Feedback:
-    """What became of truths: how many count, and which rows do not."""
+    """Reply of a service to `Client.feedback`.
+
+    Parameters
+    ----------
+    accepted : int
+        Number of true targets that were recorded.
+    unknown : list of str
+        Row ids that the service does not remember.
+    repeated : list of str
+        Row ids whose true target was known already.
+    drift : Drift
+        Coverage and drift after these rows.
+    """
 
     accepted: int
     unknown: list[str]
@@ -73,20 +99,45 @@ class Feedback:
 
     def __str__(self) -> str:
         others = "".join(
-            f", {len(ids)} {word}" for ids, word in ((self.unknown, "unknown"), (self.repeated, "told before")) if ids
+            f", {len(ids)} {word}" for ids, word in ((self.unknown, "unknown"), (self.repeated, "known already")) if ids
         )
-        return f"{self.accepted} taken in{others}. {self.drift}"
+        return f"{self.accepted} recorded{others}. {self.drift}"
 
 
 class Client:
-    """Asks one service; threads may share it, and connections are kept for the next request.
+    """A client of a service that `vicinal serve` runs.
 
-    `token` is what the service's environment has as VICINAL_TOKEN; by default, what this one has. A service that cannot
-    be reached raises `ServiceUnreachable`, one that refuses `ServiceRefused`, with its status and its sentence.
+    Threads may share a client. Connections are kept open for the next request; `close`, or the end of a `with` block,
+    closes them.
+
+    Parameters
+    ----------
+    url : str, default "http://127.0.0.1:8000"
+        Address of the service.
+    token : str, optional
+        Bearer token that the service requires. Default: the environment variable VICINAL_TOKEN.
+    timeout : float, default 60
+        Seconds to wait for a connection and for each reply.
+
+    Raises
+    ------
+    InvalidArgument
+        If `url` is not an HTTP address, or `timeout` is not positive.
+    InvalidValue
+        If the token cannot be sent in a header.
+
+    Notes
+    -----
+    Every request raises `ServiceUnreachable` if the service does not reply, and `ServiceRefused`, with the HTTP status
+    and the message of the service, if it refuses the request.
 
     Examples
     --------
-    >>> Client("ftp://here")
+    >>> import vicinal as vc
+    >>> with vc.Client("http://127.0.0.1:1", timeout=1) as client:
+    ...     client.ready()
+    False
+    >>> vc.Client("ftp://here")
     Traceback (most recent call last):
     ...
     vicinal.errors.InvalidArgument: url must be such as http://127.0.0.1:8000; got 'ftp://here'.
@@ -96,8 +147,8 @@ class Client:
         self.url, self.timeout = url, positive("timeout", timeout)
         self._token = os.environ.get(TOKEN) if token is None else token
         self._parts = _split(url)
-        self._word: str | None = None  # what truths are called there
-        self._idle: list[HTTPConnection] = []  # for whoever asks next
+        self._word: str | None = None  # "labels" or "targets"
+        self._idle: list[HTTPConnection] = []  # open connections for the next requests
         if self._token is not None and not re.fullmatch("[!-~]+", self._token):
             msg = "token must be visible ASCII characters, without spaces and without the word Bearer."
             raise InvalidValue(msg)
@@ -109,7 +160,27 @@ class Client:
         return partial(Client, token=self._token, timeout=self.timeout), (self.url,)
 
     def predict(self, outputs: ModelOutputs, coverage: Coverage | None = None) -> Answer:
-        """Return the sets or intervals of rows, with the ids by which their truth is told."""
+        """Return the sets or intervals of rows.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        coverage : float, optional
+            Predict at this coverage. Default: that of the served predictor.
+
+        Returns
+        -------
+        Answer
+            The sets or intervals, and the ids by which `feedback` names the rows.
+
+        Raises
+        ------
+        ServiceRefused
+            If the service refuses the rows or the coverage.
+        ServiceUnreachable
+            If the service does not reply.
+        """
         check_outputs(outputs)
         body = self._ask("POST", _path("/predict", coverage=coverage), _pack(outputs), NPZ, accept=NPZ)
         with np.load(io.BytesIO(body), allow_pickle=False) as found:
@@ -124,30 +195,90 @@ class Client:
         )
 
     def explain(self, outputs: ModelOutputs, row: int = 0, coverage: Coverage | None = None) -> dict[str, Any]:
-        """Return why the answer for one row is what it is, as the service's /explain says it."""
+        """Explain the set or interval of one row: its threshold, its neighbors and their scores.
+
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        row : int, default 0
+            Which of the rows to explain.
+        coverage : float, optional
+            Explain at this coverage. Default: that of the served predictor.
+
+        Returns
+        -------
+        dict
+            The JSON of the reply of /explain.
+
+        Raises
+        ------
+        ServiceRefused
+            If the service refuses the row or the coverage.
+        ServiceUnreachable
+            If the service does not reply.
+        """
         check_outputs(outputs)
         number = whole_number("row", row, least=0, most=len(outputs) - 1)
         return self._json("POST", _path("/explain", coverage=coverage), _pack(outputs[number : number + 1]), NPZ)
 
     def feedback(self, row_ids: Sequence[str | int], targets: ArrayLike) -> Feedback:
-        """Tell the truth of rows that were answered: labels, as numbers or names, or values."""
+        """Send the true labels or targets of rows that were predicted.
+
+        Parameters
+        ----------
+        row_ids : sequence of str or int
+            Ids of m rows: `Answer.row_ids`, or the `row_ids` that were sent.
+        targets : array-like of shape (m,)
+            Their true labels, as numbers or names, or their true values.
+
+        Returns
+        -------
+        Feedback
+            How many were recorded, and coverage and drift after them.
+
+        Raises
+        ------
+        ServiceRefused
+            If the service remembers none of the rows, knows their targets already, or refuses the targets.
+        ServiceUnreachable
+            If the service does not reply.
+        """
         if self._word is None:
             self._word = "labels" if self.model()["kind"] == "sets" else "targets"
         body = json.dumps({"row_ids": list(row_ids), self._word: np.asarray(targets).tolist()}).encode()
-        self.close()  # so that it goes once: a kept connection may be closed, and sent again a truth would be known
+        self.close()  # a new connection never sends twice; a second copy would be refused as known already
         found = self._json("POST", "/feedback", body, JSON)
         return Feedback(found["accepted"], found["unknown"], found["repeated"], _drift(found["drift"]))
 
     def drift(self) -> Drift:
-        """Return coverage and drift as the service sees them."""
+        """Return coverage and drift over the rows whose true target was sent.
+
+        Returns
+        -------
+        Drift
+            As of the last true target.
+        """
         return _drift(self._json("GET", "/drift"))
 
     def model(self) -> dict[str, Any]:
-        """Return what the service says of the model."""
+        """Return a description of the served model.
+
+        Returns
+        -------
+        dict
+            The JSON of the reply of /model: file, checksum, coverage, guarantee, parts, limits.
+        """
         return self._json("GET", "/model")
 
     def ready(self) -> bool:
-        """Return whether the service is there and compiled."""
+        """Return whether the service runs and has finished compiling.
+
+        Returns
+        -------
+        bool
+            True if the service is ready; False if it is not, or does not reply.
+        """
         try:
             self._ask("GET", "/readyz")
         except (ServiceRefused, ServiceUnreachable):
@@ -155,7 +286,23 @@ class Client:
         return True
 
     def wait(self, seconds: float = 60.0) -> Self:
-        """Wait until the service is ready; `ServiceUnreachable` where it is not in time."""
+        """Wait until the service is ready.
+
+        Parameters
+        ----------
+        seconds : float, default 60
+            Longest time to wait.
+
+        Returns
+        -------
+        Client
+            The client itself.
+
+        Raises
+        ------
+        ServiceUnreachable
+            If the service is not ready in time.
+        """
         end = time.monotonic() + seconds
         while not self.ready():
             if time.monotonic() > end:
@@ -165,7 +312,7 @@ class Client:
         return self
 
     def close(self) -> None:
-        """Close the connections; the next request opens one again."""
+        """Close the connections; the next request opens a new one."""
         while self._idle:
             self._idle.pop().close()
 
@@ -191,7 +338,7 @@ class Client:
         return found
 
     def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        """Return status and body of a reply; once more where a kept connection turns out to be closed."""
+        """Send a request and return status and body of the reply; retry if a kept connection was closed."""
         while True:
             kept = bool(self._idle)
             connection = self._idle.pop() if kept else self._connect()
@@ -217,7 +364,7 @@ class Client:
 
 
 def _split(url: str) -> SplitResult:
-    """Return the parts of an address; refuse what is none."""
+    """Return the parts of an address; refuse a text that is not an address."""
     try:
         parts = urlsplit(url)
         right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -1,9 +1,9 @@
-// Drawings in SVG, from what the service answers: curves of scores, an interval, and how coverage and evidence went.
+// SVG charts of replies of the service: curves of scores, an interval, and coverage and evidence over time.
 const drawings = (() => {
   "use strict";
 
   const { known, number, share } = vicinal;
-  let WIDTH = 560; // as wide as there is room, so that letters stay as large as they are
+  let WIDTH = 560; // set to the available width, so that text is not scaled
   const HEIGHT = 220, LEFT = 46, RIGHT = 12, TOP = 22, BOTTOM = 30;
 
   function s(tag, attributes = {}, ...children) {
@@ -53,8 +53,8 @@ const drawings = (() => {
     const low = Math.min(...finite), high = Math.max(...finite);
     const pad = (high - low || 1) * 0.05;
     const { svg, x, y } = drawing(
-      `Distribution of scores near this row and everywhere. Local threshold ${found.threshold}, `
-      + `global threshold ${found.global_threshold}.`, [low - pad, high + pad], [0, 1], "Score: lower fits better", { top: 44 });
+      `Distribution of the scores of the neighbors and of all calibration rows. Local threshold ${found.threshold}, `
+      + `global threshold ${found.global_threshold}.`, [low - pad, high + pad], [0, 1], "Score (smaller: more typical)", { top: 44 });
     const steps = (points) => {
       const corners = [];
       let before = 0;
@@ -64,7 +64,7 @@ const drawings = (() => {
       }
       return path([[x(low - pad), y(0)], ...corners, [x(high + pad), y(before)]]);
     };
-    // The words stand above the curves, before their line where there is no room behind it.
+    // Labels stand above the curves, to the left of their line if there is no room on the right.
     const upright = (at, kind, word, down) => {
       const place = x(value(at));
       const before = place > WIDTH / 2;
@@ -74,7 +74,7 @@ const drawings = (() => {
     };
     svg.append(s("path", { class: "far", d: steps(found.scores_everywhere) }));
     if (found.scores_near.length) svg.append(s("path", { class: "near", d: steps(found.scores_near) }));
-    if (found.scores_near.length) upright(found.global_threshold, "far", "threshold without neighbors", 32);
+    if (found.scores_near.length) upright(found.global_threshold, "far", "threshold without neighborhood", 32);
     upright(found.threshold, "near", "threshold of this row", 14);
     return svg;
   }
@@ -90,7 +90,7 @@ const drawings = (() => {
     return svg;
   }
 
-  // The band is the interval; ticks are the targets of the neighbors, where these are listed by their target.
+  // The band is the interval; ticks are the targets of the neighbors, if these are listed with targets.
   function interval(found, truth, ends) {
     const listed = found.neighbor_column === "Target" ? found.neighbors : [];
     const targets = listed.map((one) => Number(one.target)).filter(Number.isFinite);
@@ -98,7 +98,7 @@ const drawings = (() => {
     const low = Math.min(...marks), high = Math.max(...marks), pad = (high - low || 1) * 0.06;
     const { svg, x } = drawing(`Interval from ${ends[0]} to ${ends[1]}, prediction ${number(found.prediction, 4)}.`,
       [low - pad, high + pad], [0, 0.01],
-      `Dot: prediction; diamond: truth${targets.length ? "; ticks: targets of neighbors" : ""}`, { tall: 90 });
+      `Dot: prediction; diamond: true value${targets.length ? "; ticks: targets of neighbors" : ""}`, { tall: 90 });
     const empty = value(found.lower) > value(found.upper);
     const middle = 32;
     if (!empty) {
@@ -120,7 +120,7 @@ const drawings = (() => {
     const moments = found.history;
     const recent = moments.slice(-200).flatMap((one) => [one.interval[0], one.target]);
     return history(moments, `Coverage, now ${share(found.coverage)}.`, (one) => one.coverage,
-      [Math.max(0, Math.min(...recent) - 0.02), 1], "Rows with known truth", (svg, x, y) => {
+      [Math.max(0, Math.min(...recent) - 0.02), 1], "Rows with known true value", (svg, x, y) => {
         const band = [...moments.map((one) => [x(one.rows), y(one.interval[1])]),
           ...moments.toReversed().map((one) => [x(one.rows), y(one.interval[0])])];
         svg.append(s("path", { class: "band", d: `${path(band)}Z` }),
@@ -133,7 +133,7 @@ const drawings = (() => {
     const bound = Math.log10(found.threshold);
     const capital = moments.map((one) => one.log10_capital);
     return history(moments, `Log10 of the evidence, now ${found.log10_capital.toFixed(1)}.`,
-      (one) => one.log10_capital, [Math.min(-2, ...capital), Math.max(bound + 0.5, ...capital)], "Rows with known truth",
+      (one) => one.log10_capital, [Math.min(-2, ...capital), Math.max(bound + 0.5, ...capital)], "Rows with known true value",
       (svg, x, y) => svg.append(s("path", {
         class: "target", d: `M${LEFT} ${y(bound)}L${WIDTH - RIGHT} ${y(bound)}`,
       })));

@@ -1,4 +1,4 @@
-"""What a request is refused with: a status, one sentence, and headers that go with it."""
+"""Errors of requests: an HTTP status, one sentence, and headers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vicinal.errors import Option, VicinalError, Word
 
 
 class Refused(Exception):
-    """A request that cannot be answered; the message goes to whoever asked."""
+    """A request that is refused; the message is sent to the client."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         self.status, self.message = status, message
@@ -15,12 +15,12 @@ class Refused(Exception):
 
 
 def refusal(error: VicinalError) -> Refused:
-    """Return what the library refused as a request is refused: understood, but not acceptable."""
+    """Return an error of the library as a refused request with status 422."""
     return Refused(422, " ".join(error.render(render_word).split()))
 
 
 def render_word(word: Word) -> str:
-    """Return one piece of advice in the words of a request."""
+    """Return one piece of advice in terms of a request."""
     if isinstance(word, Option):
         return "send it under that name" if word.argument == "rename" else f"a model calibrated with {word.in_python()}"
     return f"send {word.name}"

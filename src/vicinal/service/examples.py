@@ -1,4 +1,4 @@
-"""Rows to pick on the page: from a file, or, where the model knows them, from the outputs that ship with vicinal."""
+"""Example rows for the page: from a file or, if the model fits them, from the bundled data."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from vicinal.tables.opening import open_table
 from vicinal.tables.rows import TARGETS, recognize_columns
 
 MOST = 200
-"""Rows that can be picked."""
+"""Most example rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Rows, with their truth where it is known."""
+    """Example rows, with their true targets if known."""
 
     outputs: ModelOutputs | None
     truths: Sequence[str | float] | None
     source: str
-    total: int | None = 0  # rows there are, of which the first can be picked
+    total: int | None = 0  # all rows of the file, of which the first ones are examples
 
     def __len__(self) -> int:
         return 0 if self.outputs is None else len(self.outputs)
 
     def list_rows(self) -> list[dict[str, Any]]:
-        """Return number, id and truth of each row."""
+        """Return number, id and true target of each row."""
         ids = None if self.outputs is None or self.outputs.row_ids is None else self.outputs.row_ids.tolist()
         return [
             {
@@ -49,13 +49,13 @@ class Examples:
         ]
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return one row as a request's body has it."""
+        """Return one row as the JSON body of a request."""
         assert self.outputs is not None  # noqa: S101  it has rows
         return as_body(self.outputs[number : number + 1])
 
 
 def as_body(outputs: ModelOutputs) -> dict[str, Any]:
-    """Return outputs as the JSON of a request."""
+    """Return outputs as the JSON body of a request."""
     names: tuple[str, ...] = ("representations", "row_ids", "uniforms")
     if isinstance(outputs, ClassificationOutputs):
         names += ("logits", "probabilities")
@@ -66,7 +66,7 @@ def as_body(outputs: ModelOutputs) -> dict[str, Any]:
 
 
 def from_file(path: str, predictor: AnyPredictor) -> Examples:
-    """Return the first rows of a file; the predictor must be able to answer them."""
+    """Return the first rows of a file; refuse rows that the predictor cannot read."""
     table = open_table([path])
     rows = recognize_columns(table, truth=any(name in table.columns for name in TARGETS))
     outputs, targets = next(rows.each(lambda chunk: (chunk.outputs, chunk.targets), MOST))
@@ -82,7 +82,7 @@ def from_file(path: str, predictor: AnyPredictor) -> Examples:
 
 
 def load_bundled(predictor: AnyPredictor) -> Examples:
-    """Return rows that ship with vicinal and are new to the predictor; none where they are not of its kind."""
+    """Return bundled rows that are new to the predictor; none if they do not fit it."""
     nothing = Examples(None, None, "")
     if not isinstance(predictor, SetPredictor) or predictor.class_names is None:
         return nothing
@@ -106,11 +106,11 @@ def load_bundled(predictor: AnyPredictor) -> Examples:
 
 
 def truth_words(predictor: AnyPredictor, targets: list[Any]) -> list[str | float]:
-    """Return truths as feedback takes them: names where there are any."""
+    """Return true targets as feedback accepts them: class names if there are any."""
     if not isinstance(predictor, SetPredictor):
         return [float(target) for target in targets]
     names = predictor.class_names
     if any(isinstance(target, int) and not 0 <= target < predictor.n_classes for target in targets):
-        msg = f"labels of examples must be classes of the model, 0 to {predictor.n_classes - 1} or their names."
+        msg = f"labels of examples must be class numbers from 0 to {predictor.n_classes - 1}, or class names."
         raise Incompatible(msg)
     return [names[target] if names is not None and isinstance(target, int) else target for target in targets]

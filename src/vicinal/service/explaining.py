@@ -1,4 +1,4 @@
-"""Why a threshold is where it is, as the page shows it: labels, neighbors, and how scores are spread near and far."""
+"""Explain one row, as the page shows it: labels, neighbors, and the distributions of scores."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from vicinal.service.batching import AnyPredictor
 from vicinal.tables.batch.sinks import json_number
 
 STEPS = 120
-"""Points of a curve."""
+"""Most points of a curve."""
 
 MOST_NEIGHBORS = 200
-"""Neighbors that are listed at most."""
+"""Most neighbors in a list."""
 
 MOST_LABELS = 60
-"""Labels that are listed at most."""
+"""Most labels in a list."""
 
 
 def explain_row(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) -> dict[str, Any]:
-    """Return one row's answer, its threshold beside the global one, its neighbors, and labels with their p-values."""
+    """Return the set or interval of a row, its local and global thresholds, its neighbors, and labels with p-values."""
     one = outputs[:1]
     explanation = predictor.explain(one)
     regions = predictor.predict(one)  # type: ignore[arg-type]  # it refuses outputs of the other task
@@ -40,7 +40,7 @@ def explain_row(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) 
         "n_neighbors": len(near.rows),
         "words": str(explanation)
         if is_local(predictor)
-        else _everyone(predictor, explanation.threshold, len(near.rows)),
+        else _explain_global(predictor, explanation.threshold, len(near.rows)),
         "neighbors_are": caption,
         "neighbor_column": column,
         "neighbors": _neighbors(predictor, near, min(neighbors, MOST_NEIGHBORS)),
@@ -55,16 +55,16 @@ def explain_row(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) 
     return {**found, "prediction": center, **{name: json_number(float(value)) for name, value in ends.items()}}
 
 
-def _everyone(predictor: AnyPredictor, threshold: float, neighbors: int) -> str:
-    """Say why, where no neighborhood makes the threshold."""
+def _explain_global(predictor: AnyPredictor, threshold: float, neighbors: int) -> str:
+    """Explain a threshold that is the same for all rows."""
     votes = f" The probabilities were adjusted by the labels of {neighbors} neighbors (NeighborVotes)."
     scales = f" The scale was estimated from {neighbors} neighbors (NeighborScales)."
     local = (votes if isinstance(predictor, SetPredictor) else scales) if neighbors else ""
-    return f"Every row has the same threshold, {threshold:.6g}, from all calibration rows.{local}"
+    return f"Every row has the same threshold, {threshold:.6g}, computed from all calibration rows.{local}"
 
 
 def _set(predictor: SetPredictor, one: ClassificationOutputs, sets: PredictionSets) -> dict[str, Any]:
-    """Return the set, and its labels and the most probable others, with probability, score and p-value."""
+    """Return the set, and its labels and the most probable other labels with probability, score and p-value."""
     (probabilities, scores), p = predictor.label_scores(one), predictor.p_values(one)
     order = np.argsort(-probabilities[0], kind="stable")
     members = sets.members[0]
@@ -101,7 +101,7 @@ def _neighbors(predictor: AnyPredictor, near: Neighbors, count: int) -> list[dic
 
 
 def _curve(scores: Floats, weights: Floats | None) -> list[list[float | str | None]]:
-    """Return points (score, share of the weight at or below it) of a distribution, thinned to what can be seen."""
+    """Return points (score, share of the weight at or below it) of a distribution, at most STEPS of them."""
     order = np.argsort(scores, kind="stable")
     shares = np.cumsum(np.full(len(scores), 1 / max(1, len(scores))) if weights is None else weights[order])
     chosen = np.unique(np.linspace(0, len(order) - 1, min(len(order), STEPS)).round().astype(int)).tolist()

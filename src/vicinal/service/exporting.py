@@ -1,4 +1,4 @@
-"""Answers of a journal whose truth is known, as a file of rows to calibrate on."""
+"""Export the predictions of a journal whose true target is known, as a file of calibration rows."""
 
 from __future__ import annotations
 
@@ -29,22 +29,27 @@ Writer: TypeAlias = Callable[[dict[str, Any], BinaryIO], object]
 
 
 def export_truths(journal: str | Path, out: str | Path, model: str | None = None) -> int:
-    """Write the answered rows whose truth is known to a file that `vicinal roll` takes; return how many they are.
+    """Write the predicted rows whose true target is known to a file for `vicinal roll`.
 
-    A service that writes the journal at the same time is not in the way.
+    A service may write the journal at the same time.
 
     Parameters
     ----------
-    journal
-        What `vicinal serve --journal` wrote.
-    out
-        A .npz, .parquet or .jsonl file.
-    model
-        Checksum of the model whose journal it must be.
+    journal : str or Path
+        Journal that `vicinal serve --journal` wrote.
+    out : str or Path
+        File to write: .npz, .parquet or .jsonl.
+    model : str, optional
+        Checksum of the model that the journal must belong to.
+
+    Returns
+    -------
+    int
+        Number of rows.
     """
     writer = WRITERS.get(Path(out).suffix.lower())
     if writer is None:
-        msg = f"an export must end in {', '.join(WRITERS)}; got {str(out)!r}."
+        msg = f"the name of the exported file must end in {', '.join(WRITERS)}; got {str(out)!r}."
         raise InvalidFile(msg)
     columns = read_known(Path(journal).expanduser().resolve(), model)
     with replacing(out) as file:
@@ -53,7 +58,7 @@ def export_truths(journal: str | Path, out: str | Path, model: str | None = None
 
 
 def read_known(path: Path, model: str | None = None) -> Columns:
-    """Return the columns of the answered rows whose truth is known, the oldest answer first."""
+    """Return the columns of the predicted rows whose true target is known, the oldest first."""
     check_file(path)
     parts: list[Columns] = []
     with closing(open_journal(path)) as found, opening(path):
@@ -63,11 +68,11 @@ def read_known(path: Path, model: str | None = None) -> Columns:
             keys, ids, floats, targets = zip(*(row[2:] for row in rows), strict=True)
             parts.append(_columns(unpack_rows(keys, form, floats), ids, targets))
     if not parts:
-        msg = f"{path} holds no answer whose truth is known."
+        msg = f"{path} has no predicted row whose true target is known."
         raise InvalidFile(msg)
     kinds = sorted({" and ".join(part) for part in parts})
     if len(kinds) > 1:
-        msg = f"{path} holds answers for different columns, which no one file can hold: {'; '.join(kinds)}."
+        msg = f"{path} has rows with different columns, which cannot go into one file: {'; '.join(kinds)}."
         raise InvalidFile(msg)
     columns = {name: [part[name] for part in parts] for name in parts[0]}
     if len({column.dtype.kind for column in columns["row_ids"]}) > 1:
@@ -107,4 +112,4 @@ WRITERS: dict[str, Writer] = {
     ".parquet": _write_parquet,
     ".jsonl": _write_lines,
 }
-"""What an export may be called, and who writes it."""
+"""Suffixes of exported files, and their writers."""

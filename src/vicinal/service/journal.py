@@ -1,7 +1,7 @@
-"""The journal: answers and truths in an SQLite file, so that what a process had said survives its end.
+"""The journal: predictions and true targets in an SQLite file, which a restarted service reads.
 
-What is written is with the system before anyone is told of it, so that `kill -9` loses nothing; a power cut may lose
-the last seconds. Rows hold names and numbers, never code.
+Records are handed to the operating system before the reply is sent, so that `kill -9` loses nothing; a power cut may
+lose the last seconds. Rows contain names and numbers, never code.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ BOUNDS = ("threshold", "lower", "upper")
 ADD_ANSWER = """INSERT OR REPLACE INTO answers VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, CASE WHEN ?12 THEN
     (SELECT CASE WHEN form = ?10 AND outputs = ?11 THEN truth ELSE 0 END FROM answers WHERE row_id = ?3) END)"""
-"""A row that is answered again keeps its truth, where the model says the same of it."""
+"""A row that is predicted again keeps its true target if the outputs are the same."""
 
 TRUTH = [("batch", np.int64), ("score", np.float64), ("covered", np.bool_), ("asked", np.float64)]
 
 DAMAGE = (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What is raised where a file holds nonsense."""
+"""Errors raised by a damaged file."""
 
 INSIDE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""What SQLite says of what a file holds; anything else is about getting at it."""
+"""Error codes of SQLite about the content of a file; all others are about access to it."""
 
 MOUNTS = Path("/proc/mounts")
-"""Where Linux says which file systems there are; elsewhere it is not asked."""
+"""List of mounted file systems on Linux; on other systems there is no check."""
 
 NETWORK = re.compile(r"nfs4?|cifs|smb3|smbfs|9p|afs|lustre|ceph|gpfs|beegfs|fuse\.(sshfs|glusterfs|ceph|s3fs)")
 
 
 class Journal:
-    """A file that answers and truths are added to, by one process at a time."""
+    """A file that one process at a time appends predictions and true targets to."""
 
     def __init__(self, path: Path) -> None:
         self.path = writable(path)
@@ -90,9 +90,9 @@ class Journal:
             self._held = stack.pop_all()
 
     def begin(self, model: str) -> None:
-        """Begin the journal of a model where the file is empty; refuse that of another."""
+        """Create the tables in an empty file; refuse the journal of another model."""
         with self._transaction():
-            self._db.execute("BEGIN IMMEDIATE")  # which a file that cannot be written refuses
+            self._db.execute("BEGIN IMMEDIATE")  # fails if the file cannot be written
             if not _tables(self._db):
                 for table in SCHEMA:
                     self._db.execute(table)
@@ -100,25 +100,25 @@ class Journal:
         check_model(self._db, self.path, model)
 
     def answers(self, *bounds: str) -> Iterator[Answered]:
-        """Yield all answers with these bounds, the oldest first."""
+        """Yield all predictions with these bounds, the oldest first."""
         names = ", ".join(("batch, form, asked, typeof(key), row_id, key, outputs, truth IS NOT NULL", *bounds))
         found = self._db.execute(f"SELECT {names} FROM answers ORDER BY number")  # noqa: S608  names of columns
         for (batch, form, asked, _), together in groupby(found, lambda row: row[:4]):
             ids, keys, rows, told, *columns = zip(*(row[4:] for row in together), strict=True)
             if any(None in column for column in columns):
-                msg = "an answer lacks a bound"
+                msg = "a prediction lacks a bound"
                 raise ValueError(msg)
             ends = {name: np.array(column) for name, column in zip(bounds, columns, strict=True)}
             outputs = unpack_rows(keys, form, rows)
             yield Answered(list(ids), outputs, ends, asked, np.array(told, np.bool_), batch)
 
     def truths(self) -> NDArray[Any]:
-        """Return batch, score, covered and asked of all truths, in the order they came."""
+        """Return batch, score, covered and coverage of all true targets, in the order of arrival."""
         found = self._db.execute("SELECT batch, score, covered, asked FROM truths ORDER BY number")
         return np.fromiter(found, TRUTH)
 
     def add_answers(self, answered: Answered, oldest: int) -> int:
-        """Add answers, all or none, and delete those before the batch `oldest`; return the number of this batch."""
+        """Append predictions, all or none, and delete those before batch `oldest`; return the number of this batch."""
         keys, form, rows = pack_rows(answered.outputs)
         n, now = len(rows), time.time()
         bounds = [answered.bounds[name].tolist() if name in answered.bounds else [None] * n for name in BOUNDS]
@@ -133,7 +133,7 @@ class Journal:
     def add_truths(
         self, ids: Sequence[str], targets: NDArray[Any], scores: Floats, covered: Bools, asked: Floats, together: int
     ) -> None:
-        """Add truths, all or none, which are counted so many `together`."""
+        """Append true targets, all or none, in batches of `together`."""
         with self._transaction():
             first = self._next("truths")
             numbers = range(first, first + len(ids))
@@ -145,12 +145,12 @@ class Journal:
             self._db.executemany("UPDATE answers SET truth = ? WHERE row_id = ?", told)
 
     def close(self) -> None:
-        """See that all of it is in the one file, and let others have it."""
+        """Merge the write-ahead log into the file and release the lock."""
         self._held.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Write all of it or nothing."""
+        """Write everything or nothing."""
         try:
             with self._db:
                 yield
@@ -164,9 +164,9 @@ class Journal:
 
 
 def open_journal(path: Path) -> sqlite3.Connection:
-    """Open a file that is there; refuse one that is damaged, or no journal."""
+    """Open an existing file; refuse one that is damaged or not a journal."""
     with opening(path), ExitStack() as stack:
-        # Requests are answered in one thread, which need not be this one.
+        # Requests are handled in one thread, which may be another one than this.
         found = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, check_same_thread=False)
         stack.enter_context(closing(found))
         if _tables(found) not in ((), SCHEMA):
@@ -181,7 +181,7 @@ def open_journal(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Say in one sentence what is wrong with a journal that is read."""
+    """Turn errors of reading a journal into one sentence."""
     try:
         yield
     except (CannotWrite, UnsupportedArtifact, CorruptArtifact):
@@ -190,21 +190,21 @@ def opening(path: Path) -> Iterator[None]:
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in INSIDE:  # the rest is detail
             msg = f"cannot open {path}: {one_line(error)}."
             raise CannotWrite(msg) from error
-        msg = f"{path} is damaged: {one_line(error).removesuffix('.')}. Move it away to begin anew."
+        msg = f"{path} is damaged: {one_line(error).removesuffix('.')}. Move it away to start a new one."
         raise CorruptArtifact(msg) from error
 
 
 def check_model(journal: sqlite3.Connection, path: Path, model: str) -> None:
-    """Refuse the journal of another model."""
+    """Refuse a journal that was written for another model."""
     ((theirs,),) = journal.execute("SELECT model FROM journal")
     if theirs != model:
         said = f"({str(theirs)[:20]}..., not {model[:20]}...)"
-        msg = f"{path}: it is the journal of another model {said}; name another file."
+        msg = f"{path} is the journal of another model {said}. Name another file."
         raise UnsupportedArtifact(msg)
 
 
 def check_local(path: Path) -> None:
-    """Refuse a file on another machine, where one can tell."""
+    """Refuse a file on a network file system, on Linux."""
     if not MOUNTS.exists():
         return
     places = {}
@@ -213,7 +213,7 @@ def check_local(path: Path) -> None:
         places[Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place))] = kind
     kind = next((places[folder] for folder in (path, *path.parents) if folder in places), "")
     if NETWORK.fullmatch(kind):
-        why = f"it is on a network file system ({kind}), and SQLite's log needs memory that one machine shares"
+        why = f"it is on a network file system ({kind}), on which the write-ahead log of SQLite does not work"
         msg = f"cannot open {path}: {why}. Name a file on a local disk."
         raise CannotWrite(msg)
 

@@ -1,7 +1,7 @@
-"""The last answers, for which the truth may come, and what the truths said: coverage and drift.
+"""Recent predictions, whose true targets can still be sent, and coverage and drift over the true targets.
 
-What is remembered of an answer is what its truth is scored by. With a journal, memory and file agree: an answer or a
-truth that could not be written is not remembered either.
+Of a prediction, only what is needed to score its true target is remembered. With a journal, memory and file agree: a
+prediction or true target that could not be written is not remembered either.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from vicinal.service.journal import Journal, opening
 from vicinal.service.logs import log
 
 AT_A_TIME = 100
-"""Truths that are counted before others get their turn."""
+"""Number of true targets to count before other requests get their turn."""
 
 MOST_BYTES = 1 << 29
-"""Bytes of remembered answers; where rows are long, fewer answers are remembered."""
+"""Most bytes of remembered predictions; if rows are long, fewer predictions are remembered."""
 
 POINTS = 400
-"""Moments of the past that the page shows."""
+"""Number of past values that the page shows."""
 
 
 @dataclass(frozen=True)
 class Truths:
-    """Rows whose truth has come: where they are remembered, in the order the truth came."""
+    """Rows whose true target was sent, in the order of the request."""
 
     ids: list[str]
-    numbers: list[int]  # where in the list of truths they stand
+    numbers: list[int]  # positions in the request
     places: list[tuple[Answered, int]]
     unknown: list[str]
     repeated: list[str]
 
 
 class Ledger:
-    """The last answers and the state of drift, in memory and, with a journal, on disk."""
+    """Recent predictions and the state of drift, in memory and, with a journal, on disk."""
 
     def __init__(self, predictor: AnyPredictor, remember: int, model: str, journal: Journal | None = None) -> None:
         self.predictor, self.most, self.model = predictor, remember, model
@@ -69,7 +69,7 @@ class Ledger:
         return len(self._known)
 
     def remember(self, ids: list[str], outputs: ModelOutputs, regions: Regions, asked: float) -> None:
-        """Remember answers; the oldest are forgotten where there are too many."""
+        """Remember predictions; drop the oldest ones if there are too many."""
         if isinstance(regions, PredictionSets):
             bounds = {"threshold": regions.thresholds}
         else:
@@ -84,7 +84,7 @@ class Ledger:
         self._keep(answered)
 
     def truths(self, ids: Sequence[str]) -> Truths:
-        """Find the answers whose truth has come; those that are not remembered, or told before, are said."""
+        """Find the predictions of these ids; list ids that are unknown or whose true target is known already."""
         found, seen = Truths([], [], [], [], []), set[str]()
         for number, row_id in enumerate(ids):
             if row_id not in self._known:
@@ -101,7 +101,7 @@ class Ledger:
     def score_truths(
         self, places: Sequence[tuple[Answered, int]], targets: NDArray[Any]
     ) -> tuple[Floats, Bools, Floats]:
-        """Return the score of each truth, whether the answer held it, and the coverage asked for, (n,) each."""
+        """Return the score of each true target, whether it was covered, and the target coverage, (n,) each."""
         scores, covered, marks = np.empty(len(places)), np.empty(len(places), np.bool_), np.empty((len(places), 2))
         together: dict[int, list[int]] = {}
         for number, (answered, _) in enumerate(places):
@@ -119,9 +119,9 @@ class Ledger:
     def tell(
         self, ids: Sequence[str], targets: NDArray[Any], scores: Floats, covered: Bools, asked: Floats
     ) -> Iterator[Drift]:
-        """Take truths in, each of which `truths` has found and `score_truths` has scored; yield as they are counted.
+        """Record true targets that `truths` found and `score_truths` scored; yield the drift as they are counted.
 
-        All of them are written, and marked as told, before the first is counted.
+        All of them are written, and marked as known, before the first is counted.
         """
         if self._journal is not None:
             self._journal.add_truths(ids, targets, scores, covered, asked, AT_A_TIME)
@@ -136,7 +136,7 @@ class Ledger:
             yield drift
 
     def close(self) -> None:
-        """See that the journal is on the disk."""
+        """Close the journal."""
         if self._journal is not None:
             self._journal.close()
 
@@ -145,10 +145,10 @@ class Ledger:
         return bool(answered.told[row])
 
     def _keep(self, answered: Answered) -> None:
-        if not self.predictor.scores_read_representations:  # the journal has them, for later calibration
+        if not self.predictor.scores_read_representations:  # the journal keeps them for later calibration
             answered.outputs = replace(answered.outputs, representations=None)
         for row, row_id in enumerate(answered.ids):
-            self._drop(row_id)  # so that it counts as new
+            self._drop(row_id)  # so that it moves to the end
             self._known[row_id] = (answered, row)
             answered.live += 1
         self._batches.append(answered)
@@ -163,12 +163,12 @@ class Ledger:
         self._sweep()
 
     def _drop(self, row_id: str) -> None:
-        """Forget one answer, where it is remembered."""
+        """Drop one prediction, if it is remembered."""
         if row_id in self._known:
             self._known.pop(row_id)[0].live -= 1
 
     def _sweep(self) -> None:
-        """Let go of answers of which none is remembered: the oldest, and now and then those in between."""
+        """Free batches without remembered predictions: the oldest ones, and from time to time all others."""
         while self._batches and not self._batches[0].live:
             self._bytes -= self._batches.popleft().nbytes
         if len(self._batches) > 2 * len(self._known) + AT_A_TIME:
@@ -176,7 +176,7 @@ class Ledger:
             self._bytes = sum(one.nbytes for one in self._batches)
 
     def _replay(self, journal: Journal) -> None:
-        """Come back to the state that a journal tells of; begin it where it is empty."""
+        """Restore the state from a journal; create its tables if it is empty."""
         with opening(journal.path):
             journal.begin(self.model)
             sets = self.predictor if isinstance(self.predictor, SetPredictor) else None
@@ -185,7 +185,7 @@ class Ledger:
                 self._keep(answered)
             truths = journal.truths()
             firsts = np.flatnonzero(np.diff(truths["batch"], prepend=0))
-            older, *moments = np.split(truths, firsts[-POINTS:])  # what the page does not show is counted at once
+            older, *moments = np.split(truths, firsts[-POINTS:])  # earlier ones than the page shows are counted at once
             self._count(older)
             self.history.extend(self._count(some) for some in moments)
         log("journal", file=str(journal.path), answers=len(self), truths=len(truths))

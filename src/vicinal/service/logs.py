@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error."""
+"""Structured logs: one JSON object per line on standard error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOGGER = logging.getLogger("vicinal.service")
 
 
 class JsonLogFormat(logging.Formatter):
-    """Writes a record as one JSON object; what is given as `extra={"fields": {...}}` stands beside the message."""
+    """Formats a record as one JSON object, with the entries of `extra={"fields": {...}}`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -25,7 +25,7 @@ class JsonLogFormat(logging.Formatter):
 
 
 def _stamp(moment: float) -> str:
-    """Return a time as ISO 8601 has it, in UTC."""
+    """Return a time in ISO 8601, in UTC."""
     return f"{_second(int(moment))}.{int(moment % 1 * 1000):03d}Z"
 
 
@@ -35,7 +35,7 @@ def _second(moment: int) -> str:
 
 
 def configure(level: int = logging.INFO) -> None:
-    """Send what the service and its server say to standard error, a line each."""
+    """Send the logs of the service and of uvicorn to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLogFormat())
     for name, least in (("vicinal.service", level), ("uvicorn.error", max(level, logging.WARNING))):
@@ -46,8 +46,8 @@ def configure(level: int = logging.INFO) -> None:
 
 
 def log(event: str, *, level: int = logging.INFO, **values: object) -> None:
-    """Write one event with its facts."""
+    """Log one event with its values."""
     if LOGGER.isEnabledFor(level):
-        # Made by hand: looking up who called would take longer than all the rest.
+        # Made directly: finding the caller, as `LOGGER.log` does, would take most of the time.
         record = LOGGER.makeRecord(LOGGER.name, level, "", 0, event, (), None, extra={"fields": values})
         LOGGER.handle(record)

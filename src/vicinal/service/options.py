@@ -1,4 +1,4 @@
-"""What a request may say besides its rows: in the JSON of its body, or in the address."""
+"""Options of a request, in the JSON of its body or in the query string."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from vicinal.calibration.levels import Coverage, exact_coverage, parse_coverage
 from vicinal.service.errors import Refused
 
 LONGEST_ID = 200
-"""Characters of a row id."""
+"""Most characters of a row id."""
 
 WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is wanted of the rows."""
+    """Options of a request."""
 
-    coverage: Coverage | None = None  # None: the predictor's own
-    row: int | None = None  # only this one of the rows, from 0
-    neighbors: int = 20  # that an explanation lists
-    remember: bool = True  # whether the truth may come later
-    id: str | None = None  # by which the truth of one row is told; unlike row_ids it has no say in the answer
+    coverage: Coverage | None = None  # None: that of the predictor
+    row: int | None = None  # use this row only, numbered from 0
+    neighbors: int = 20  # listed in an explanation
+    remember: bool = True  # whether the true target can be sent later
+    id: str | None = None  # names a single row for feedback; unlike row_ids it does not affect the sets
 
 
 NAMES = tuple(Options.__dataclass_fields__)
 
 
 def read_options(query: Mapping[str, str], body: Mapping[str, Any]) -> Options:
-    """Return what is wanted; refuse what is no option, and what body and address say differently."""
+    """Read the options; refuse unknown ones, and ones that differ between body and query string."""
     unknown = next((name for name in query if name not in NAMES), None)
     if unknown is not None:
-        raise Refused(422, f"{unknown[:100]!r} is no option; known: {', '.join(NAMES)}.")
+        raise Refused(422, f"unknown option {unknown[:100]!r}; known options: {', '.join(NAMES)}.")
     said = {name: _read(name, text) for name, text in query.items()}
     twice = next((name for name in said if name in body and said[name] != body[name]), None)
     if twice is not None:
-        raise Refused(422, f"{twice} is said twice, and differently: in the body and in the address.")
+        raise Refused(422, f"{twice} has different values in the body and in the query string; send it once.")
     found = Options(**{**said, **{name: value for name, value in body.items() if value is not None}})
     _check(found)
     return found
 
 
 def _read(name: str, text: str) -> Any:
-    """Return an option that stands in the address."""
+    """Parse an option of the query string."""
     if name == "coverage":
         return parse_coverage(text)
     if name == "remember":
@@ -56,7 +56,7 @@ def _read(name: str, text: str) -> Any:
 
 def _check(found: Options) -> None:
     if isinstance(found.coverage, str):
-        raise Refused(422, "coverage must be a number, such as 0.9, not a text.")
+        raise Refused(422, "coverage must be a number, such as 0.9, not a string.")
     if found.coverage is not None:
         exact_coverage(found.coverage)
     for name in ("row", "neighbors"):
@@ -66,4 +66,4 @@ def _check(found: Options) -> None:
     if not isinstance(found.remember, bool):
         raise Refused(422, f"remember must be true or false; got {str(found.remember)[:100]!r}.")
     if found.id is not None and not (isinstance(found.id, str) and 0 < len(found.id) <= LONGEST_ID):
-        raise Refused(422, f"id must be a text of at most {LONGEST_ID} characters.")
+        raise Refused(422, f"id must be a string of 1 to {LONGEST_ID} characters.")

@@ -1,4 +1,4 @@
-// Asks the service it came from, and draws what it answers. Names can hold anything: they are set as text only.
+// Sends requests to the service that served this page, and shows the replies. Names are untrusted: set as text only.
 (() => {
   "use strict";
 
@@ -12,10 +12,10 @@
     jsonl: "application/x-ndjson",
     json: "application/json",
   };
-  const LISTED = 500; // rows of a file that can be picked
+  const LISTED = 500; // most rows of a file in the list
   const POLL = 2000; // milliseconds
-  const GONE = "The service does not answer. Is it still running?";
-  // `shown` is the row on the page, which may be another than the chosen one while the service is asked
+  const GONE = "The service does not reply. Is it still running?";
+  // `shown` is the row on the page, which differs from the chosen one until the reply arrives
   const state = { model: null, title: "", rows: [], token: sessionStorage.getItem("token") ?? "", turn: 0, shown: null };
 
   // The service -------------------------------------------------------------------------------------------------------
@@ -29,16 +29,16 @@
     } catch {
       throw new Error(GONE);
     }
-    const found = await reply.json().catch(() => ({ detail: `The service answered ${reply.status}.` }));
+    const found = await reply.json().catch(() => ({ detail: `The service replied with status ${reply.status}.` }));
     if (reply.status === 401) throw locked();
-    if (!reply.ok) throw new Error(found.detail);
+    if (!reply.ok) throw Object.assign(new Error(found.detail), { status: reply.status });
     return found;
   }
 
   const post = (path, value) => ask(path, { body: JSON.stringify(value) });
 
   function locked() {
-    const words = state.token ? "That token was not accepted." : "This service asks for a token.";
+    const words = state.token ? "That token was not accepted." : "This service requires a token.";
     sessionStorage.removeItem("token");
     $("entry").hidden = false;
     for (const id of ["ask", "live", "model"]) $(id).hidden = true;
@@ -51,7 +51,7 @@
     $(where).textContent = message ?? "";
   }
 
-  // Whatever fails is said, and what was there before stays.
+  // Errors are shown, and the rest of the page stays as it was.
   const trying = (work, where = "trouble") => async (...given) => {
     try {
       await work(...given);
@@ -74,19 +74,19 @@
     for (const id of ["previous", "next", "random", "coverage", "rows"]) $(id).disabled = !rows.length;
     $("tell-all").hidden = !rows.some((row) => row.truth !== null);
     $("tell-all").disabled = false;
-    $("tell-all").textContent = `Tell all ${whole(rows.length)}`;
+    $("tell-all").textContent = `Send all ${whole(rows.length)}`;
     if (!rows.length) return;
     $("rows").selectedIndex = 0;
     show();
   }
 
-  // A truth as a reader wants it; what is told is the whole number.
+  // A true value, rounded for reading; all digits are sent.
   const short = (truth) => (typeof truth === "number" ? number(truth, 4) : String(truth));
-  const named = (id, truth) => `Row ${id}${truth === null || truth === undefined ? "" : `: truth ${short(truth)}`}`;
+  const named = (id, truth) => `Row ${id}${truth === null || truth === undefined ? "" : `: true value ${short(truth)}`}`;
   const chosen = () => state.rows[$("rows").selectedIndex];
   const coverage = () => Number($("coverage").value);
 
-  // One row as it is sent: a row of a file by its number, an example by what it is.
+  // Sends one row: a row of a file by its number, an example by its body.
   async function sent(path, row, options) {
     if (!row.file) row.body ??= JSON.stringify(await ask(`examples/${row.row}`));
     const query = new URLSearchParams(row.file ? { ...options, row: row.row } : options);
@@ -96,7 +96,7 @@
   const show = trying(async () => {
     const row = chosen();
     if (!row) return;
-    const turn = ++state.turn; // answers may come in another order than they were asked for
+    const turn = ++state.turn; // replies may arrive out of order
     $("coverage-output").textContent = level(coverage());
     const found = await sent("explain", row, { coverage: coverage() });
     if (turn === state.turn) draw(row, found);
@@ -114,9 +114,9 @@
     $("curves").replaceChildren(curves(found));
     $("near-key").hidden = !found.scores_near.length;
     $("curves-caption").textContent = found.scores_near.length
-      ? "How much of the neighbors’ weight, and of all calibration rows, has a score at or below each value. Where the "
-        + "neighbors’ curve rises earlier, the neighborhood is easier and the threshold lower."
-      : "How many of the calibration rows have a score at or below each value. Every row has the same threshold.";
+      ? "Share of the neighbors (by weight) and of all calibration rows with a score at or below each value. If the "
+        + "curve of the neighbors rises earlier, their scores are smaller and the threshold is lower."
+      : "Share of the calibration rows with a score at or below each value. Every row has the same threshold.";
     const sets = found.set !== undefined;
     $("set").hidden = !sets;
     $("labels").hidden = !sets;
@@ -131,35 +131,35 @@
     const columns = ["Row", found.neighbor_column, "Distance", "Weight", ...(scored ? ["Score"] : [])];
     const rows = found.neighbors.map((one) => [String(one.row), one.target, number(one.distance), number(one.weight),
       ...(scored ? [score(one.score)] : [])]);
-    const caption = `${found.neighbors_are}: ${rows.length} of ${whole(found.n_neighbors)}, worth `
-      + `${number(found.effective_size)} equal ones`;
+    const caption = `${found.neighbors_are}: ${rows.length} of ${whole(found.n_neighbors)} `
+      + `(effective number: ${number(found.effective_size)})`;
     $("neighbors").replaceChildren(rows.length
       ? table(caption, columns, rows, { kind: "full", left: [found.neighbor_column] })
-      : h("p", { class: "muted" }, "Nobody: every row has the same threshold."));
+      : h("p", { class: "muted" }, "No neighbors: every row has the same threshold."));
   }
 
   function verdict(row, said, holds) {
-    const where = holds ? "it is inside" : "it is NOT inside";
-    $("verdict").textContent = row.truth === null ? said : `${said} The truth is ${short(row.truth)}: ${where}.`;
+    const where = holds ? "it is included" : "it is NOT included";
+    $("verdict").textContent = row.truth === null ? said : `${said} The true value is ${short(row.truth)}: ${where}.`;
   }
 
   function drawSet(row, found) {
     const count = `${whole(found.size)} ${found.size === 1 ? "label" : "labels"}`;
-    const why = found.size ? "" : " No label fits as well as the truths of calibration rows did: the row is unlike them, "
-      + "or the model is sure of nothing. A score in NeverEmpty(...) always keeps the top label.";
+    const why = found.size ? "" : " Every label has a higher score than the threshold: the row is unlike the calibration rows, or "
+      + "the model is unsure. A score inside NeverEmpty(...) always includes the most probable label.";
     const truth = String(row.truth);
     verdict(row, `At coverage ${level(found.coverage)} the set has ${count}.${why}`,
       found.set.map(String).includes(truth));
     const inside = found.labels.filter((one) => one.in_set).map((one) => one.label); // the most probable first
     const rest = found.size - inside.length;
     $("set").replaceChildren(...inside.map((name) => h("li", { class: name === truth ? "truth" : null }, name)),
-      ...(rest > 0 ? [h("li", {}, `and ${whole(rest)} less probable ones`)] : []));
+      ...(rest > 0 ? [h("li", {}, `and ${whole(rest)} less probable labels`)] : []));
     const bar = (part) => {
       const inner = h("i");
       inner.style.width = `${100 * part}%`;
       return h("span", { class: "bar-cell" }, h("span", {}, inner), share(part));
     };
-    const caption = "Labels, the most probable first; those in the set are marked"
+    const caption = "Labels, most probable first; those in the set are marked"
       + (rest > 0 ? ` (${whole(inside.length)} of ${whole(found.size)})` : "");
     $("labels").replaceChildren(table(caption, ["Label", "Probability", "Score", "p-value"],
       found.labels.map((one) => [tagged(one.label, one.label === truth ? "truth" : null), bar(one.probability),
@@ -182,18 +182,18 @@
 
   async function load(file) {
     const type = TYPES[file.name.split(".").at(-1).toLowerCase()];
-    if (!state.model) throw new Error("The service has not answered yet.");
+    if (!state.model) throw new Error("The service has not replied yet.");
     if (!type) throw new Error(`${file.name} is not a .npz, .parquet, .arrow, .csv, .jsonl or .json file.`);
     const most = state.model.limits.body_bytes;
-    const long = `${file.name} has ${whole(file.size)} bytes; the service takes ${whole(most)}.`;
+    const long = `${file.name} has ${whole(file.size)} bytes; the service accepts at most ${whole(most)}.`;
     if (file.size > most) throw new Error(long);
     $("status").textContent = `Reading ${file.name}.`;
     let found;
     try {
       found = await ask("predict?remember=false", { body: file, type });
     } catch (error) {
-      if (error.message === GONE) throw new Error(`${file.name} could not be sent: it has changed, or the service is gone.`);
-      throw new Error(`${file.name}: ${error.message.replace("the body: ", "").replace("the body", "the file")}`);
+      if (error.message === GONE) throw new Error(`${file.name} could not be sent: it has changed, or the service has stopped.`);
+      throw new Error(`${file.name} was refused: ${error.message}`);
     }
     list(file.name, found.answers.slice(0, LISTED).map((one, at) => ({
       row: at, name: named(one.row_id, one.truth), truth: one.truth ?? null, file, type,
@@ -204,19 +204,19 @@
     try {
       await load(file);
     } finally {
-      $("file").value = ""; // the list says whose rows are shown, and the same file can be chosen again
+      $("file").value = ""; // the list shows the name, and the same file can be chosen again
     }
   });
 
   // Truths ------------------------------------------------------------------------------------------------------------
 
-  // The id says which row it is, so that the service counts it once, whoever tells it and how often.
+  // The id identifies the row, so that the service counts it once, however often it is sent.
   function identity({ file, row }) {
     return file ? `${file.name} ${file.size} ${file.lastModified} ${row}`.slice(-200) : `example ${row}`;
   }
 
   async function tell(row, truth) {
-    if (truth === "") throw new Error("Say the truth of this row first.");
+    if (truth === "") throw new Error("Enter the true value of this row first.");
     const { answers: [answer] } = await sent("predict", row, { id: identity(row) });
     const word = state.model.kind === "sets" ? "labels" : "targets";
     const text = (word === "labels" && state.model.class_names) || Number.isNaN(Number(truth));
@@ -238,22 +238,22 @@
 
   const tellOne = trying(() => telling(async () => {
     const found = await tell(state.shown, $("truth").value.trim());
-    say(`Told: ${whole(found.rows)} ${found.rows === 1 ? "row is" : "rows are"} known.`, "told");
+    say(`Sent: the true value of ${whole(found.rows)} ${found.rows === 1 ? "row is" : "rows is"} known.`, "told");
   }), "told");
 
   const tellAll = trying(() => telling(async () => {
     const rows = state.rows.filter((row) => row.truth !== null);
     let before = 0;
     for (const [at, row] of rows.entries()) {
-      say(`Telling ${whole(at + 1)} of ${whole(rows.length)}.`, "told");
+      say(`Sending ${whole(at + 1)} of ${whole(rows.length)}.`, "told");
       try {
         await tell(row, String(row.truth));
       } catch (error) {
-        if (!error.message.includes("counts once")) throw error;
+        if (error.status !== 409) throw error; // known already
         before += 1;
       }
     }
-    say(`Told all ${whole(rows.length)}${before ? `; ${whole(before)} of them were known before` : ""}.`, "told");
+    say(`Sent all ${whole(rows.length)}${before ? `; ${whole(before)} of them were known already` : ""}.`, "told");
   }), "told");
 
   // Coverage and drift ------------------------------------------------------------------------------------------------
@@ -263,14 +263,14 @@
       notes.map((note) => h("dd", { class: "note" }, note)));
     const alarmed = now.alarm !== null;
     const below = now.interval && now.interval[1] < now.target;
-    const last = tile("Drift", alarmed ? "⚠ seen" : "none seen", alarmed ? `alarm at row ${whole(now.alarm)}` : null);
+    const last = tile("Drift", alarmed ? "⚠ detected" : "none detected", alarmed ? `alarm at row ${whole(now.alarm)}` : null);
     last.classList.toggle("warning", alarmed);
     const covered = tile("Coverage", `${below ? "⚠ " : ""}${share(now.coverage)}`,
-      now.interval ? `between ${share(now.interval[0])} and ${share(now.interval[1])}` : "no truth yet",
-      now.window ? `of the last ${whole(now.window)} rows` : "send truths to /feedback, or tell one above");
+      now.interval ? `between ${share(now.interval[0])} and ${share(now.interval[1])}` : "no true values yet",
+      now.window ? `of the last ${whole(now.window)} rows` : "send true values to /feedback, or one above");
     covered.classList.toggle("warning", Boolean(below));
-    $("tiles").replaceChildren(tile("Rows with known truth", whole(now.rows)), covered,
-      tile("Asked for", share(now.target ?? state.model.coverage), "mean over the same rows"), last);
+    $("tiles").replaceChildren(tile("Rows with known true value", whole(now.rows)), covered,
+      tile("Target coverage", share(now.target ?? state.model.coverage), "mean over the same rows"), last);
     $("alarm").textContent = now.words;
     $("alarm").classList.toggle("warning", alarmed);
     document.title = `${alarmed ? "⚠ Drift: " : ""}${state.title}`;
@@ -279,7 +279,7 @@
   function charts(found) {
     if (!found.history.length) {
       for (const id of ["coverage-chart", "drift-chart"]) {
-        $(id).replaceChildren(h("p", { class: "muted" }, "Nothing to draw yet."));
+        $(id).replaceChildren(h("p", { class: "muted" }, "No data yet."));
       }
       return;
     }
@@ -304,17 +304,17 @@
     document.title = state.title;
     const classes = sets ? `${whole(model.n_classes)} classes, ` : "";
     $("subtitle").textContent = `${classes}${whole(model.rows)} calibration rows, coverage ${level(model.coverage)} `
-      + "unless another is asked for.";
+      + "by default.";
     const near = model.reads_representations ? ", and representations" : "";
     $("columns").textContent = `${sets ? "logits or probabilities" : "predictions, or lower and upper"}${near}; with `
-      + `${sets ? "labels" : "targets"} it shows the truth.`;
+      + `${sets ? "labels" : "targets"} the page shows the true values.`;
     $("guarantee").textContent = model.guarantee.words;
     $("version").textContent = model.vicinal;
     const facts = { ...model.parts, saved: model.created, checksum: model.checksum, model: model.model };
     $("settings").replaceChildren(...Object.entries(facts).filter(([, word]) => word)
       .map(([name, word]) => h("div", {}, h("dt", {}, name), h("dd", {}, word))));
     $("names").replaceChildren(...(model.class_names ?? []).map((name) => h("option", { value: name })));
-    $("links").hidden = Boolean(state.token); // a link cannot show a token
+    $("links").hidden = Boolean(state.token); // a link cannot send a token
     const even = Math.abs(model.coverage * 200 - Math.round(model.coverage * 200)) < 1e-9;
     const step = even ? 0.005 : 0.001;
     Object.assign($("coverage"), { min: Math.min(0.5, model.coverage), step });
@@ -353,7 +353,7 @@
     $("coverage").addEventListener("input", () => {
       $("coverage-output").textContent = level(coverage());
       clearTimeout(later);
-      later = setTimeout(show, 60); // a moving slider asks for where it rests
+      later = setTimeout(show, 60); // wait until the slider rests
     });
     $("file").addEventListener("change", () => $("file").files.length && read($("file").files[0]));
     for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {

@@ -1,4 +1,4 @@
-"""From answers to the body of a reply: JSON, or by `Accept` a .npz archive or an Arrow stream."""
+"""Write predictions as the body of a reply: JSON or, by `Accept`, a .npz archive or an Arrow stream."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from vicinal.tables.batch.sinks import Sink, plain, write_npz, write_stream
 
 
 def answers_of(ids: list[str], regions: Regions) -> Answers:
-    """Return sets or intervals with the ids by which their truth is told."""
+    """Return sets or intervals with the ids of their rows."""
     return Answers(np.array(ids), regions)
 
 
 def as_json(value: object) -> bytes:
-    """Return a value as the JSON of a reply."""
+    """Return a value as compact JSON."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -41,16 +41,16 @@ def _write(answers: Answers, about: dict[str, Any], sink: Sink) -> bytes:
 
 
 MOST_LABELS = 1_000_000
-"""Labels in a reply as JSON: they are written out."""
+"""Most labels in a reply as JSON, which lists them."""
 
 SINKS: dict[str, Sink] = {NPZ: write_npz, ARROW: write_stream}
-"""Kinds of replies besides JSON, and who writes them."""
+"""Media types of replies besides JSON, and their writers."""
 
 
 def reply(answers: Answers, about: dict[str, Any], accept: str, truths: list[Any] | None) -> tuple[bytes, str]:
-    """Return the body of a reply and its kind: the first that `Accept` names and is known, else JSON.
+    """Return the body of a reply and its media type: the first known one in `Accept`, else JSON.
 
-    Truths that came along are said again in JSON, where a page shows them.
+    True targets that were sent with the rows are echoed in JSON as `truth`; they are not recorded as feedback.
     """
     parts = (part.partition(";") for part in accept.lower().split(","))
     wanted = (name.strip() for name, _, weight in parts if weight.replace(" ", "") not in ("q=0", "q=0.0"))
@@ -58,7 +58,7 @@ def reply(answers: Answers, about: dict[str, Any], accept: str, truths: list[Any
     labels = int(answers.regions.sizes.sum()) if isinstance(answers.regions, PredictionSets) else 0
     if kind == JSON and labels > MOST_LABELS:
         msg = (
-            f"the sets hold {labels} labels; a reply in JSON may have {MOST_LABELS}. Send fewer rows, or Accept: {NPZ}."
+            f"the sets have {labels} labels; a reply in JSON may have {MOST_LABELS}. Send fewer rows, or Accept: {NPZ}."
         )
         raise Refused(413, msg)
     return (_json(answers, about, truths) if kind == JSON else _write(answers, about, SINKS[kind])), kind

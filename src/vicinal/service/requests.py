@@ -1,6 +1,6 @@
-"""What every request passes through: a token, a limit on what is held at a time, a log line, and counters.
+"""Steps of every request: check of the token, limits on memory, a log line, and metrics.
 
-Starlette checks host names, uvicorn counts connections.
+Starlette checks host names, and uvicorn limits the number of connections.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 BODIES_AT_ONCE = 4
-"""Bodies of the largest size that are held at a time."""
+"""Number of bodies of the largest size that are held in memory at a time."""
 
 ROUTES = ("healthz", "readyz", "predict", "explain", "feedback", "model", "drift", "examples", "metrics", "docs")
 QUIET = ("/healthz", "/readyz", "/metrics", "/drift")
-"""What is asked so often that the log does not tell."""
+"""Routes that are requested so often that they are logged at level debug."""
 
 POLICY = {
     "default-src": "'none'",
@@ -49,7 +49,7 @@ POLICY = {
     "frame-ancestors": "'none'",
 }
 INLINE = dict.fromkeys(("script-src", "style-src"), "'self' 'unsafe-inline'")
-"""What the page at /docs needs besides: it holds a script and styles."""
+"""Additional policy of the page at /docs, which has an inline script and inline styles."""
 
 
 def _policy(directives: Mapping[str, str]) -> str:
@@ -62,33 +62,33 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
 }
-"""Said with every reply, unless it says otherwise itself."""
+"""Headers of every reply, unless it sets them itself."""
 
 DOCS = {**HEADERS, "content-security-policy": _policy({**POLICY, **INLINE})}
 
 GONE = 499
-"""What the log says of a request that its sender left."""
+"""Status in the log of a request whose client has disconnected."""
 
 
 def refuse(request: Request, error: Refused) -> Response:
-    """Return the reply that says one sentence."""
+    """Return the reply to a refused request: one sentence as JSON."""
     body = as_json({"detail": error.message, "request_id": request.scope["state"]["request_id"]})
     return Response(body, error.status, error.headers, media_type="application/json")
 
 
 def check_token(settings: Settings) -> Callable[..., None]:
-    """Return the dependency that refuses requests without the token, where there is one."""
+    """Return the dependency that refuses requests without the token."""
 
     def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]) -> None:
         shown = b"" if given is None else given.credentials.encode()
         if not hmac.compare_digest(shown, (settings.token or "").encode()):
-            raise Refused(401, "this needs the header Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer")
+            raise Refused(401, "this request needs the header Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer")
 
     return check
 
 
 class Room:
-    """What is worked on and held at a time."""
+    """Limits on the requests in progress and the bytes in memory."""
 
     def __init__(self, settings: Settings, counts: Counts) -> None:
         self.settings, self.counts = settings, counts
@@ -97,9 +97,9 @@ class Room:
 
     @contextmanager
     def enter(self) -> Iterator[None]:
-        """Count a request in, where there is room for it, and out."""
+        """Count a request while it is in progress; refuse it if there are too many."""
         if self._working >= self.settings.concurrency:
-            msg = f"the service works on {self._working} requests, as many as it may; ask again."
+            msg = f"the service is busy with {self._working} requests, its limit; try again later."
             raise Refused(429, msg, Retry_After="1")
         self._working += 1
         self.counts.in_flight.set(self._working)
@@ -111,7 +111,7 @@ class Room:
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[int], None]]:
-        """Yield what takes bytes in, where there is room for them; they leave in the end."""
+        """Yield a function that reserves memory for bytes; it is released at the end."""
         mine = 0
 
         def take(length: int) -> None:
@@ -119,7 +119,7 @@ class Room:
             mine += length
             self._held += length
             if self._held > BODIES_AT_ONCE * self.settings.body_bytes:
-                raise Refused(429, "the service holds as many bytes of requests as it may; ask again.", Retry_After="1")
+                raise Refused(429, "the service has no memory for more requests; try again later.", Retry_After="1")
 
         try:
             yield take
@@ -128,11 +128,11 @@ class Room:
 
 
 async def read_body(request: Request, settings: Settings, take: Callable[[int], None]) -> bytes:
-    """Return the body; refuse one that is too long, or that comes too slowly."""
+    """Return the body; refuse one that is too long or arrives too slowly."""
     most, seconds, said = settings.body_bytes, settings.timeout, request.headers.get("content-length", "0")
-    too_long = Refused(413, f"a body may have {most} bytes; send rows in parts.")
+    too_long = Refused(413, f"the body may have at most {most} bytes; send the rows in parts.")
     if "content-encoding" in request.headers:
-        raise Refused(415, "the body must come as it is, without Content-Encoding.")
+        raise Refused(415, "the body must not be compressed: send it without Content-Encoding.")
     if said.isdecimal() and int(said) > most:
         raise too_long
     body = bytearray()
@@ -149,13 +149,13 @@ async def read_body(request: Request, settings: Settings, take: Callable[[int], 
 
 
 class LogRequests:
-    """Gives each request an id, and writes a line about it; a bug is logged and answered in one sentence."""
+    """Middleware that gives each request an id and logs it; a bug is logged with its traceback."""
 
     def __init__(self, app: App, counts: Counts, page: Mapping[str, object]) -> None:
         self.app, self.counts, self.page = app, counts, page
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -181,7 +181,7 @@ class LogRequests:
         except Exception:
             LOGGER.exception("bug", extra={"fields": {"request_id": request_id, "path": scope["path"]}})
             if status == GONE:  # no reply has begun
-                error = Refused(500, "this is a bug in vicinal; the log says where.")
+                error = Refused(500, "this is a bug in vicinal; see the log of the service.")
                 await refuse(Request(scope), error)(scope, receive, reply)
         finally:
             self._log(scope, status, time.perf_counter() - began)

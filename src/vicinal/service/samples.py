@@ -1,4 +1,4 @@
-"""A made row that a predictor can answer: to compile what answers need, and to show what requests look like."""
+"""A generated row that a predictor accepts, used to compile the code and as the example request in OpenAPI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vicinal.service.batching import AnyPredictor
 
 
 def sample(predictor: AnyPredictor) -> ModelOutputs | None:
-    """Return one row that the predictor answers; None where its representations cannot be guessed."""
+    """Return one row that the predictor accepts; None if the width of its representations is not known."""
     width = input_width(predictor)
     if width is None:
         return None
@@ -41,7 +41,7 @@ def _candidates(predictor: AnyPredictor, near: Floats | None) -> Iterator[ModelO
 
 
 def input_width(predictor: AnyPredictor) -> int | None:
-    """Return how many columns representations must have, 0 where none are read; None where a map hides it."""
+    """Return the number of columns of representations: 0 if none are read, None if a map does not tell."""
     if predictor.calibration.width:
         return _before(predictor.representation_map, predictor.calibration.width)
     if not predictor.scores_read_representations:
@@ -54,5 +54,5 @@ def input_width(predictor: AnyPredictor) -> int | None:
 
 
 def _before(mapping: RepresentationMap | None, width: int) -> int | None:
-    """Return how many columns a map reads that makes so many."""
+    """Return the number of columns that a map reads to return `width` columns."""
     return width if mapping is None else mapping.input_width(width)

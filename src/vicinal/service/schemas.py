@@ -1,6 +1,6 @@
-"""What requests and replies look like: pydantic models, from which OpenAPI is made.
+"""Schemas of requests and replies: pydantic models, from which OpenAPI is made.
 
-Rows are read into arrays directly (`bodies.py`), not into these models: a list of numbers costs many times an array.
+Rows are read directly into arrays (`bodies.py`), not into these models, because lists of numbers take much more memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Schema: TypeAlias = dict[str, Any]
 Replies: TypeAlias = dict[int | str, dict[str, Any]]
 
 LONGEST_EXAMPLE = 4_096
-"""Numbers in an example of a request."""
+"""Most numbers in an example request."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
@@ -37,20 +37,20 @@ Curve: TypeAlias = list[tuple[Number | None, Number | None]]
 
 
 class Record(BaseModel):
-    """An object with just these fields."""
+    """A JSON object with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
 class Refusal(Record):
-    """One sentence: what was wrong, what was found, what to do."""
+    """Reply to a refused request: what was wrong, what was found, and what to do."""
 
     detail: str
     request_id: str | None = None
 
 
-class Guarantee(Record):
-    """What is promised."""
+class GuaranteeReply(Record):
+    """The guarantee, in words and numbers."""
 
     words: str
     method: str
@@ -59,10 +59,10 @@ class Guarantee(Record):
 
 
 class About(Record):
-    """What is said with every answer."""
+    """Fields of every reply with predictions."""
 
     coverage: Share
-    guarantee: Guarantee
+    guarantee: GuaranteeReply
     model: str
 
 
@@ -103,7 +103,7 @@ class Intervals(About):
 
 
 class Neighbor(Record):
-    """A calibration row near the row that was asked about."""
+    """A neighbor of the explained row."""
 
     row: Label
     target: str
@@ -112,8 +112,8 @@ class Neighbor(Record):
     score: Number | None
 
 
-class Explanation(About):
-    """Why a threshold is where it is."""
+class ExplanationReply(About):
+    """The threshold of a row, its neighbors and their scores."""
 
     threshold: Number
     global_threshold: Number
@@ -128,7 +128,7 @@ class Explanation(About):
 
 
 class LabelOfRow(Record):
-    """A label, in the set or not."""
+    """A label with its probability, score and p-value."""
 
     label: str
     probability: float
@@ -137,8 +137,8 @@ class LabelOfRow(Record):
     in_set: bool
 
 
-class ExplainedSet(Explanation):
-    """The explanation of a set."""
+class ExplainedSet(ExplanationReply):
+    """Explanation of a prediction set."""
 
     set: list[Label]
     size: Count
@@ -146,8 +146,8 @@ class ExplainedSet(Explanation):
     labels: list[LabelOfRow]
 
 
-class ExplainedInterval(Explanation):
-    """The explanation of an interval."""
+class ExplainedInterval(ExplanationReply):
+    """Explanation of a prediction interval."""
 
     prediction: float
     lower: Number
@@ -156,7 +156,7 @@ class ExplainedInterval(Explanation):
 
 
 class Moment(Record):
-    """Coverage and drift after so many rows."""
+    """Coverage and drift after a number of rows with known target."""
 
     rows: Count
     window: Count
@@ -169,19 +169,19 @@ class Moment(Record):
 
 
 class DriftNow(Moment):
-    """Coverage and drift, in words too."""
+    """Current coverage and drift, also in words."""
 
     words: str
 
 
 class DriftHistory(DriftNow):
-    """Coverage and drift, now and as they went."""
+    """Coverage and drift, now and over time."""
 
     history: list[Moment]
 
 
-class Taken(Record):
-    """What became of truths."""
+class FeedbackReply(Record):
+    """Number of recorded true targets, and the ids that were not recorded."""
 
     accepted: Count
     unknown: list[str]
@@ -189,15 +189,15 @@ class Taken(Record):
     drift: DriftNow
 
 
-class Limits(Record):
-    """What a request may be."""
+class LimitsReply(Record):
+    """Limits on a request."""
 
     body_bytes: Count
     rows: Count
 
 
 class Served(Record):
-    """What is served."""
+    """The served model."""
 
     vicinal: str
     kind: str
@@ -207,18 +207,18 @@ class Served(Record):
     created: str | None
     coverage: Share
     most_coverage: float
-    guarantee: Guarantee
+    guarantee: GuaranteeReply
     parts: dict[str, Any]
     rows: Count
     n_classes: Count | None
     class_names: list[str] | None
     reads_representations: bool
-    limits: Limits
+    limits: LimitsReply
     remembers: Count
 
 
 class Example(Record):
-    """A row to try."""
+    """An example row."""
 
     row: Count
     row_id: Label | None
@@ -226,7 +226,7 @@ class Example(Record):
 
 
 class ExampleRows(Record):
-    """Rows to try."""
+    """Example rows."""
 
     source: str
     total: Count | None
@@ -234,19 +234,20 @@ class ExampleRows(Record):
 
 
 class RequestOptions(Record):
-    """What may be said besides the rows, in the body or in the address."""
+    """Options of a request, in the body or in the query string."""
 
-    coverage: Share | None = Field(None, description="Another coverage than the model's own.")
-    row: Count | None = Field(None, description="Only this one of the rows, from 0.")
-    neighbors: Count = Field(20, description="So many neighbors in an explanation.")
-    remember: bool = Field(default=True, description="Whether the truth may come later.")
+    coverage: Share | None = Field(None, description="Predict at this coverage instead of that of the model.")
+    row: Count | None = Field(None, description="Use only this row, numbered from 0.")
+    neighbors: Count = Field(20, description="Number of neighbors in an explanation.")
+    remember: bool = Field(default=True, description="Whether the true targets can be sent later.")
     id: Id | None = Field(
-        None, description="By which the truth of one row is told; unlike row_ids it has no say in the answer."
+        None,
+        description="Names a single row for feedback. Unlike row_ids, it does not affect the set.",
     )
 
 
 def describe_options() -> list[Schema]:
-    """Return the options as parameters of an address."""
+    """Return the options as parameters of the query string."""
     found = RequestOptions.model_json_schema()["properties"]
     return [
         {"name": name, "in": "query", "required": False, "schema": _present(schema)} for name, schema in found.items()
@@ -254,13 +255,13 @@ def describe_options() -> list[Schema]:
 
 
 def _present(schema: Schema) -> Schema:
-    """Return the schema of a value that is there: an address cannot say null."""
+    """Return a schema without null, which a query string cannot express."""
     kept = {name: value for name, value in schema.items() if name not in ("anyOf", "default", "title")}
     return {**kept, **next((one for one in schema.get("anyOf", ()) if one != {"type": "null"}), {})}
 
 
 def describe_rows(predictor: AnyPredictor, sample: ModelOutputs | None, *, named: bool) -> Schema:
-    """Return what OpenAPI says of a request with rows; the names of classes only where they may be shown."""
+    """Return the OpenAPI description of a request with rows; with `named`, it shows class names."""
     kinds = [kind.model_json_schema() for kind in _row_models(predictor, named=named)]
     described: Schema = {"schema": {"anyOf": kinds}}
     example = {} if sample is None else as_body(sample)
@@ -272,7 +273,7 @@ def describe_rows(predictor: AnyPredictor, sample: ModelOutputs | None, *, named
 
 
 def _row_models(predictor: AnyPredictor, *, named: bool) -> list[type[BaseModel]]:
-    """Return a model of each kind of rows that this predictor takes."""
+    """Return a model of each kind of rows that this predictor accepts."""
     width = input_width(predictor)
     rows: Any = list[float]
     whole = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
@@ -293,7 +294,7 @@ def _row_models(predictor: AnyPredictor, *, named: bool) -> list[type[BaseModel]
 
 
 def describe_truths(predictor: AnyPredictor, *, named: bool) -> Schema:
-    """Return what OpenAPI says of a request with truths."""
+    """Return the OpenAPI description of a request with true targets."""
     word = "labels" if isinstance(predictor, SetPredictor) else "targets"
     fields: dict[str, Any] = {"row_ids": (_some(Id | int), ...), word: (_truths(predictor, named=named), ...)}
     schema = create_model("Truths", __base__=Record, **fields).model_json_schema()
@@ -302,17 +303,17 @@ def describe_truths(predictor: AnyPredictor, *, named: bool) -> Schema:
 
 
 def _some(kind: Any) -> Any:
-    """Return the type of a list of at least one."""
+    """Return the type of a list with at least one entry."""
     return Annotated[list[kind], Field(min_length=1)]
 
 
 def _lists(width: int | None) -> Any:
-    """Return the type of rows of so many numbers each."""
+    """Return the type of rows of `width` numbers each."""
     return _some(Annotated[list[float], Field(min_length=width or 1, max_length=width)])
 
 
 def _truths(predictor: AnyPredictor, *, named: bool) -> Any:
-    """Return the type of truths: class numbers or names, or values."""
+    """Return the type of true targets: class numbers or names, or values."""
     if not isinstance(predictor, SetPredictor):
         return _some(float)
     by_number = _some(Annotated[int, Field(ge=0, le=predictor.n_classes - 1)])
@@ -322,30 +323,30 @@ def _truths(predictor: AnyPredictor, *, named: bool) -> Any:
 
 
 REFUSALS = {
-    400: "Not JSON, not HTTP, or asked by a name that is not this machine's.",
-    401: "No token, or another.",
-    404: "There is no such thing.",
-    408: "The body came too slowly.",
-    409: "The truth of these rows is known.",
-    413: "Too long, or too many rows.",
-    415: "A kind of body that is not read.",
-    422: "Understood, but not acceptable; the sentence says what was expected.",
-    429: "Too many at a time: ask again.",
-    503: "Not now: ask again.",
+    400: "Not valid JSON or HTTP, or a foreign Host header.",
+    401: "The token is missing or wrong.",
+    404: "Not found.",
+    408: "The body arrived too slowly.",
+    409: "The true targets of these rows are known already.",
+    413: "The body is too long, or has too many rows.",
+    415: "This media type is not supported.",
+    422: "The content is not valid; the message says what was expected.",
+    429: "Too many requests at a time; try again later.",
+    503: "Not available; try again later.",
     507: "The journal could not be written.",
 }
 WORK = (400, 408, 413, 415, 422, 429, 503)
-"""What every request with a body may be refused with."""
+"""Statuses of refused requests with a body."""
 
 
 def describe_replies(model: type[BaseModel], *statuses: int, binary: bool = False) -> Replies:
-    """Return what OpenAPI says of the replies to a request."""
-    answered: dict[str, Any] = {"description": "Answered.", "model": model}
+    """Return the OpenAPI description of the replies to a request."""
+    answered: dict[str, Any] = {"description": "Success.", "model": model}
     if binary:
         answered["content"] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (NPZ, ARROW)}
     return {200: answered, **describe_refusals(*statuses)}
 
 
 def describe_refusals(*statuses: int) -> Replies:
-    """Return what OpenAPI says of refusals."""
+    """Return the OpenAPI description of refused requests."""
     return {status: {"description": REFUSALS[status], "model": Refusal} for status in (401, *statuses)}

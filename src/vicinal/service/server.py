@@ -1,4 +1,4 @@
-"""Running a service: a socket, uvicorn and its limits, signals."""
+"""Run a service: a socket, uvicorn and its limits, signals."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ with needs("uvicorn", "serve"):
     import uvicorn
 
 KEPT_ALIVE = 20
-"""Seconds that a connection may wait for the next request."""
+"""Seconds that an idle connection is kept open."""
 
 MANY_FILES = 65_536
-"""Files that the process asks to have open where the system sets no limit."""
+"""Number of open files to request if the system sets no limit."""
 
 BACKLOG = 2_048
 OWN_FILES = 100
-"""Files that a service may have open besides its connections."""
+"""Number of open files besides connections."""
 
 
 @contextmanager
 def end_in_peace() -> Iterator[None]:
-    """Let a first signal end the service and no more: uvicorn raises it again once it has shut down."""
+    """Ignore the signal that uvicorn raises again after it has shut down."""
     known = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -40,10 +40,10 @@ def end_in_peace() -> Iterator[None]:
 
 
 def most_connections() -> int | None:
-    """Return how many connections may be open: as many files as the system lets this process have, less its own."""
+    """Return the largest number of open connections: the limit on open files, less those of the process itself."""
     try:
         import resource
-    except ImportError:  # not a Unix: there is no such limit
+    except ImportError:  # not on Unix
         return None
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MANY_FILES if hard == resource.RLIM_INFINITY else hard
@@ -54,7 +54,7 @@ def most_connections() -> int | None:
 
 
 def serve(service: Service, announce: Callable[[str], None] | None = None) -> None:
-    """Answer requests until a signal comes; `announce` is told the address when the socket listens."""
+    """Serve requests until a signal arrives; `announce` is called with the address when the socket listens."""
     settings = service.settings
     listening = listen(settings.host, settings.port)
     host, port = listening.getsockname()[:2]
@@ -68,7 +68,7 @@ def serve(service: Service, announce: Callable[[str], None] | None = None) -> No
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # who asks is not believed to be someone else
+        proxy_headers=False,  # X-Forwarded-For is not trusted
         limit_concurrency=most_connections(),
         timeout_keep_alive=KEPT_ALIVE,
         timeout_graceful_shutdown=max(1, round(settings.timeout)),
@@ -83,11 +83,11 @@ def serve(service: Service, announce: Callable[[str], None] | None = None) -> No
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; say why where it cannot."""
+    """Return a listening socket; an error says why that failed."""
     try:
         kind = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=kind, backlog=BACKLOG)
-        # Or a reply in two pieces waits 40 ms for the receipt of the first; connections inherit it.
+        # Without this, a reply in two packets waits 40 ms for the acknowledgment of the first.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, OverflowError, UnicodeError) as error:
         number = getattr(error, "errno", None)
@@ -95,6 +95,6 @@ def listen(host: str, port: int) -> socket.socket:
         why = (
             os.strerror(number) if known and isinstance(number, int) else getattr(error, "strerror", None) or str(error)
         )
-        msg = f"cannot listen on {host}:{port}: {why.lower()}. Name another --host or --port."
+        msg = f"cannot listen on {host}:{port}: {why.lower()}. Choose another --host or --port."
         raise InvalidValue(msg) from error
     return listening

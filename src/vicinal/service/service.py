@@ -1,11 +1,11 @@
-"""A predictor at work: answers, explanations and truths, with no word of HTTP."""
+"""A predictor in service: predictions, explanations and feedback, independent of HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.arrays import Bools, Floats, Ints, as_labels, as_targets
+from vicinal._util.arrays import Bools, Floats, Ints, as_targets
 from vicinal._version import __version__
 from vicinal.calibration.levels import Coverage, exact_coverage
-from vicinal.errors import CannotWrite, VicinalError
+from vicinal.errors import CannotWrite
 from vicinal.evaluation.drift import Drift
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
 from vicinal.persistence.artifact import ArtifactInfo
 from vicinal.predictor.predictors import SetPredictor
 from vicinal.service.batching import TOGETHER, AnyPredictor, Batcher
-from vicinal.service.bodies import Asked, Limits, check_keys, column, parsed_json
+from vicinal.service.bodies import Asked, Limits, check_keys, column, parse_json
 from vicinal.service.counting import Counts
 from vicinal.service.errors import Refused
 from vicinal.service.examples import Examples, truth_words
@@ -37,11 +37,11 @@ from vicinal.service.settings import Settings
 
 READY = "ready"
 COVERAGES = 256
-"""Coverages whose predictors are kept."""
+"""Number of coverages whose predictors are kept in memory."""
 
 
 class Service:
-    """What is behind the routes."""
+    """The work behind the routes."""
 
     def __init__(self, predictor: AnyPredictor, info: ArtifactInfo, settings: Settings, examples: Examples) -> None:
         self.predictor, self.info, self.settings, self.examples = predictor, info, settings, examples
@@ -51,7 +51,7 @@ class Service:
         self.batcher = Batcher(predictor)
         journal = None if settings.journal is None else Journal(settings.journal)
         self.ledger = Ledger(predictor, settings.remember, info.checksum, journal)
-        self.counts.seen(self.ledger.monitor.drift)
+        self.counts.set_drift(self.ledger.monitor.drift)
         self.state = "compiling"
         classes = predictor.n_classes if isinstance(predictor, SetPredictor) else None
         self.limits = Limits(settings.body_bytes, settings.max_rows, classes)
@@ -60,7 +60,7 @@ class Service:
         self._known: dict[Fraction, tuple[AnyPredictor, dict[str, Any]]] = {}
 
     def warm_up(self) -> None:
-        """Compile all that answers are made with, before the first request needs it."""
+        """Compile everything that requests need."""
         try:
             for rows in (self.examples.outputs, self.sample):
                 for one in () if rows is None else (rows[:1], _single(rows[:1])):
@@ -68,7 +68,7 @@ class Service:
                     explain_row(self.predictor, one, 1)
                     self.predictor.target_scores(one, [0])
         except Exception:
-            self.state = "failed to compile; the log says why"
+            self.state = "failed to compile; see the log"
             LOGGER.exception("compile")
             return
         if self.state == "compiling":
@@ -76,7 +76,7 @@ class Service:
         log("ready", rows=self.predictor.calibration.n_ranked)
 
     async def predict(self, asked: Asked, accept: str) -> tuple[bytes, str]:
-        """Return the reply to rows, and its kind."""
+        """Return the reply to a request with rows, and its media type."""
         predictor, about = self.at(asked.options.coverage)
         seconds = self.settings.timeout
         regions = await self.batcher.predict(predictor, asked.outputs, seconds)
@@ -89,22 +89,23 @@ class Service:
         return await self.batcher.run(seconds, reply, *said) if len(ids) > TOGETHER else reply(*said)
 
     async def explain(self, asked: Asked) -> dict[str, Any]:
-        """Return why one row's answer is what it is."""
+        """Explain the set or interval of one row."""
         predictor, about = self.at(asked.options.coverage)
         seconds, neighbors = self.settings.timeout, asked.options.neighbors
         return {**about, **await self.batcher.run(seconds, explain_row, predictor, asked.outputs, neighbors)}
 
     async def feedback(self, body: bytes) -> dict[str, Any]:
-        """Take truths in, each for an answer that is remembered."""
-        ids, targets = self._truths(parsed_json(body, self.settings.max_rows))
-        async with self._telling:  # one after another: a truth counts once
+        """Record the true targets of remembered predictions."""
+        ids, targets = self._truths(parse_json(body, self.settings.max_rows))
+        async with self._telling:  # one request at a time, so that each row counts once
             found = self.ledger.truths(ids)
             self.counts.refused.labels("unknown").inc(len(found.unknown))
             self.counts.refused.labels("repeated").inc(len(found.repeated))
             if not found.ids and found.repeated:
-                raise Refused(409, f"the truth of {found.repeated[0]!r} is known; a row counts once.")
+                raise Refused(409, f"the true target of {found.repeated[0]!r} is known; each row counts once.")
             if not found.ids:
-                msg = f"no answer with the row_id {ids[0]!r} is remembered; the last {self.settings.remember} are."
+                most = self.settings.remember
+                msg = f"no prediction with the row_id {ids[0]!r} is remembered; only the last {most} are."
                 raise Refused(404, msg)
             chosen = targets[found.numbers]
             scored = await self.batcher.run(self.settings.timeout, self.ledger.score_truths, found.places, chosen)
@@ -119,23 +120,23 @@ class Service:
     async def _tell(
         self, ids: list[str], targets: Ints | Floats, scores: Floats, covered: Bools, asked: Floats
     ) -> Drift:
-        """Take scored truths in, and let others have their turn in between."""
+        """Record scored targets; other requests get their turn in between."""
         before = drift = self.ledger.monitor.drift
         try:
             for now in self.ledger.tell(ids, targets, scores, covered, asked):
                 drift = now
                 await asyncio.sleep(0)
-        except CannotWrite as error:  # before anything was taken in
-            self._unwritten(error)
-            raise Refused(507, "the journal could not be written, so nothing was taken in.") from error
+        except CannotWrite as error:  # before anything was recorded
+            self._log_failure(error)
+            raise Refused(507, "the journal could not be written, so nothing was recorded.") from error
         finally:
-            self.counts.seen(drift)
+            self.counts.set_drift(drift)
         if drift.alarm is not None and before.alarm is None:
             log("drift", level=logging.WARNING, row=drift.alarm, words=str(drift))
         return drift
 
     def model(self) -> dict[str, Any]:
-        """Return what the model says of itself."""
+        """Describe the served model."""
         predictor = self.predictor
         return {
             "vicinal": __version__,
@@ -157,19 +158,19 @@ class Service:
         }
 
     def drift(self) -> dict[str, Any]:
-        """Return coverage and drift, now and as they went."""
+        """Return coverage and drift, now and over time."""
         moments = [moment(one, words=False) for one in self.ledger.history]
         return {**moment(self.ledger.monitor.drift), "history": moments}
 
     def close(self) -> None:
-        """Finish what has begun, and see that the journal is on the disk."""
+        """Finish the requests in progress and close the journal."""
         self.state = "stopping"
         self.batcher.close()
         self.ledger.close()
 
     def at(self, coverage: Coverage | None) -> tuple[AnyPredictor, dict[str, Any]]:
-        """Return the predictor for a coverage, and what is said with its answers."""
-        # By the share that is meant: a float and a fraction may be equal and mean different ones.
+        """Return the predictor at a coverage, and the fields that accompany its predictions."""
+        # Keyed by the exact decimal: a float and a fraction may be equal but mean different coverages.
         share = exact_coverage(self.predictor.coverage if coverage is None else coverage)
         if share not in self._known:
             predictor = self.predictor if coverage is None else self.predictor.at(coverage)
@@ -180,7 +181,7 @@ class Service:
         return self._known[share]
 
     def _ids(self, asked: Asked) -> list[str]:
-        """Return the ids by which the truth of rows is told: theirs, or new ones; numbers where none will be told."""
+        """Return the ids of rows: those of the request, or new ones; plain numbers if nothing is remembered."""
         if asked.options.id is not None:
             return [asked.options.id]
         if asked.outputs.row_ids is not None:
@@ -192,18 +193,18 @@ class Service:
         return [f"{self._mark}-{number}" for number in range(self._answered - count, self._answered)]
 
     def _remember(self, ids: list[str], outputs: ModelOutputs, regions: Any, asked: float) -> None:
-        """Remember answers; where the journal cannot be written they are given, but not remembered."""
+        """Remember predictions; if the journal cannot be written, they are returned but not remembered."""
         try:
             self.ledger.remember(ids, outputs, regions, asked)
         except CannotWrite as error:
-            self._unwritten(error)
+            self._log_failure(error)
 
-    def _unwritten(self, error: CannotWrite) -> None:
-        self.counts.unwritten.inc()
+    def _log_failure(self, error: CannotWrite) -> None:
+        self.counts.journal_failures.inc()
         log("journal", level=logging.ERROR, why=str(error))
 
     def _truths(self, found: Mapping[str, Any]) -> tuple[list[str], Ints | Floats]:
-        """Return row ids and truths, checked."""
+        """Return the row ids and true targets of a request."""
         word = "labels" if isinstance(self.predictor, SetPredictor) else "targets"
         check_keys(found, ("row_ids", word))
         missing = next((name for name in ("row_ids", word) if name not in found), None)
@@ -211,42 +212,52 @@ class Service:
             raise Refused(422, f"feedback needs row_ids and {word}; {missing} is missing.")
         given = found["row_ids"] if isinstance(found["row_ids"], list) else [found["row_ids"]]
         if not given or not all(isinstance(one, (str, int)) and not isinstance(one, bool) for one in given):
-            raise Refused(422, "row_ids must be texts or whole numbers, as in the answers.")
+            raise Refused(422, "row_ids must be strings or whole numbers, as in the replies of /predict.")
         ids = [str(one) for one in given]
         if max(map(len, ids)) > LONGEST_ID:
-            raise Refused(422, f"row_ids must be texts of at most {LONGEST_ID} characters.")
+            raise Refused(422, f"row_ids must have at most {LONGEST_ID} characters.")
         targets = column(word, found[word])
         if len(targets) != len(ids):
             raise Refused(422, f"feedback needs as many {word} as row_ids; got {len(targets)} and {len(ids)}.")
         if len(ids) > self.settings.max_rows:
-            raise Refused(413, f"feedback may have {self.settings.max_rows} rows; this has {len(ids)}.")
-        return ids, self._check(word, targets)
+            raise Refused(413, f"feedback may have at most {self.settings.max_rows} rows; this request has {len(ids)}.")
+        if isinstance(self.predictor, SetPredictor):
+            return ids, read_labels(targets, self.predictor.n_classes, self.predictor.class_names)
+        return ids, as_targets(targets, len(targets))
 
-    def _check(self, word: str, targets: NDArray[Any]) -> Ints | Floats:
-        """Return truths as numbers; what is refused is said of what was sent."""
-        predictor = self.predictor
-        try:
-            if not isinstance(predictor, SetPredictor):
-                return as_targets(targets, len(targets))
-            return as_labels(targets, len(targets), predictor.n_classes, predictor.class_names)
-        except VicinalError as error:
-            words = str(error).replace("targets", word, 1).partition(" Pass class_names")[0]
-            raise Refused(422, words) from error
+
+def read_labels(labels: NDArray[Any], n_classes: int, names: Sequence[str] | None) -> Ints:
+    """Return the labels of a request, class numbers or class names, as class numbers.
+
+    Examples
+    --------
+    >>> read_labels(np.array(["cat", "ant"]), 2, ["ant", "cat"])
+    array([1, 0])
+    """
+    known = {} if names is None else {name: number for number, name in enumerate(names)}
+    numbers = [known.get(label, -1) if isinstance(label, str) else label for label in labels.tolist()]
+    wrong = next((place for place, one in enumerate(numbers) if not 0 <= one < n_classes or one != int(one)), None)
+    if wrong is not None:
+        expected = f"whole numbers from 0 to {n_classes - 1}" + (
+            "" if names is None else ", or class names of the model"
+        )
+        raise Refused(422, f"labels must be {expected}; row {wrong} holds {str(labels[wrong])[:100]!r}.")
+    return np.array(numbers, np.int64)
 
 
 def describe_guarantee(predictor: AnyPredictor) -> dict[str, Any]:
-    """Return what is promised, in words and numbers."""
+    """Return the guarantee, in words and numbers."""
     found = predictor.guarantee
     return {"words": str(found), "method": found.method, "probability": found.probability, "rows": found.n}
 
 
 def moment(drift: Drift, *, words: bool = True) -> dict[str, Any]:
-    """Return coverage and drift as JSON."""
+    """Return coverage and drift as a dict for JSON."""
     return {**asdict(drift), **({"words": str(drift)} if words else {})}
 
 
 def note_columns(outputs: ModelOutputs) -> dict[str, Any]:
-    """Return a note where logits look as if a softmax had been taken already."""
+    """Return a note if the logits look like probabilities."""
     logits = outputs.logits if isinstance(outputs, ClassificationOutputs) else None
     if logits is None or not looks_like_probabilities(logits):
         return {}
@@ -254,7 +265,7 @@ def note_columns(outputs: ModelOutputs) -> dict[str, Any]:
 
 
 def _single(outputs: ModelOutputs) -> ModelOutputs:
-    """Return rows in float32, which most networks give."""
+    """Return rows in float32, the type that most networks return."""
     columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
     names = ("logits", "probabilities", "representations")
     return replace(

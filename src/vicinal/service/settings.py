@@ -1,4 +1,4 @@
-"""How a service is run: where it listens, what it lets in, what it remembers."""
+"""Settings of a service: address, limits, memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,28 @@ LAST_PORT = 65535
 
 @dataclass(frozen=True)
 class Settings:
-    """How a service is run; every limit is a number that can be said.
+    """Settings of a service.
+
+    Parameters
+    ----------
+    host : str, default "127.0.0.1"
+        Address to listen on.
+    port : int, default 8000
+        Port; 0 picks a free one.
+    token : str, optional
+        Bearer token that requests must send.
+    max_body : float or str, default "32 MB"
+        Largest size of a request, compressed or not.
+    max_rows : int, default 10000
+        Most rows in a request.
+    concurrency : int, default 64
+        Most requests at a time; further ones get status 429.
+    timeout : float, default 30
+        Seconds for a request to arrive, for its reply to be computed, and for open requests to finish at shutdown.
+    remember : int, default 10000
+        Number of recent predictions whose true target can still be sent.
+    journal : Path, optional
+        File to record predictions and true targets in; a restart reads it.
 
     Examples
     --------
@@ -30,12 +51,12 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     token: str | None = None
-    max_body: float | str = "32 MB"  # of a request, packed or unpacked
-    max_rows: int = 10_000  # of a request
-    concurrency: int = 64  # requests that are worked on at a time; more are told to come back
-    timeout: float = 30.0  # seconds for a request to arrive, for its answer to be fetched, and for the last at the end
-    remember: int = 10_000  # answers for which the truth may come
-    journal: Path | None = None  # where answers and truths are written, to go on after a restart
+    max_body: float | str = "32 MB"
+    max_rows: int = 10_000
+    concurrency: int = 64
+    timeout: float = 30.0
+    remember: int = 10_000
+    journal: Path | None = None
 
     def __post_init__(self) -> None:
         whole_number("port", self.port, least=0, most=LAST_PORT)
@@ -49,25 +70,25 @@ class Settings:
 
     @property
     def body_bytes(self) -> int:
-        """Bytes that a request may have."""
+        """Largest number of bytes of a request."""
         return int(megabytes("max_body", self.max_body) * 1e6)
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can ask."""
+        """Whether only this machine can send requests."""
         return is_local(self.host)
 
 
 def check_token(token: str) -> None:
-    """Refuse a token that is short, or that would not come through a header as it is."""
+    """Refuse a token that is short or cannot be sent in a header."""
     if not re.fullmatch(r"[!-~]+", token) or len(token) < SHORTEST_TOKEN:
         expected = f"at least {SHORTEST_TOKEN} visible ASCII characters, without spaces, or not set"
-        msg = f"{TOKEN} must be {expected}; got {len(token)} characters, which are not said here."
+        msg = f"{TOKEN} must be {expected}; got {len(token)} characters, not shown here."
         raise InvalidValue(msg)
 
 
 def is_local(host: str) -> bool:
-    """Return whether a name or an address is that of this machine, for itself alone.
+    """Return whether a name or an address can be reached from this machine only.
 
     Examples
     --------
@@ -83,5 +104,5 @@ def is_local(host: str) -> bool:
 
 
 def token_from_environment() -> str | None:
-    """Return the token that requests must show, None where none is set."""
+    """Return the token that requests must send, or None."""
     return os.environ.get(TOKEN)

@@ -1,4 +1,4 @@
-"""Batches of a loader: inputs and targets, as tuples or dicts, on the device where the model is."""
+"""Batches of a loader: inputs and targets, as tuples or dicts, on the device of the model."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from vicinal.errors import Incompatible, ModelFailed, VicinalError
 
 TARGETS = ("labels", "label", "targets", "target", "y")
-"""Keys under which a dict holds the targets."""
+"""Keys of a dict that may hold the targets."""
 
 Unpack = Callable[[Any], tuple[Any, Any]]
 
 
 def batches(loader: Iterable[Any], model: nn.Module, unpack: Unpack | None) -> Iterator[tuple[Any, Any]]:
-    """Yield inputs and targets of each batch; say how far it came where the loader raises."""
+    """Yield inputs and targets of each batch; an error of the loader says after how many batches it was raised."""
     if not isinstance(loader, Iterable):
         msg = f"loader must be something that yields batches, such as a DataLoader; got {type(loader).__name__}."
         raise Incompatible(msg)
@@ -40,7 +40,7 @@ def batches(loader: Iterable[Any], model: nn.Module, unpack: Unpack | None) -> I
         said = str(error).strip().splitlines()
         msg = (
             f"the loader raised after {count} batches: {type(error).__name__}: {said[0] if said else ''}. "
-            "Nothing was kept, and the model is as it was."
+            "No rows were stored, and the model is unchanged."
         )
         raise ModelFailed(msg) from error
 
@@ -54,7 +54,7 @@ def _by_hand(unpack: Unpack, batch: Any) -> tuple[Any, Any]:
 
 
 def unpack_batch(batch: Any, model: nn.Module) -> tuple[Any, Any]:
-    """Return inputs and targets of a pair, or of a dict with the targets under a usual name."""
+    """Return inputs and targets of a pair, or of a dict with the targets under one of the known names."""
     if isinstance(batch, Mapping):
         return _from_dict(batch, model)
     if isinstance(batch, (tuple, list)) and len(batch) == 2:  # noqa: PLR2004
@@ -68,7 +68,7 @@ def unpack_batch(batch: Any, model: nn.Module) -> tuple[Any, Any]:
 
 
 def inputs_of(batch: Any, model: nn.Module) -> Any:
-    """Return the inputs of a batch that a network is asked with: a dict may hold targets, which are left out."""
+    """Return the inputs of a batch, without the targets that a dict may hold."""
     labeled = isinstance(batch, Mapping) and len(batch) > 1 and any(name in batch for name in TARGETS)
     return _from_dict(batch, model)[0] if labeled else batch
 
@@ -90,10 +90,10 @@ def _from_dict(batch: Mapping[str, Any], model: nn.Module) -> tuple[Any, Any]:
     if len(rest) == 1:
         return next(iter(rest.values())), batch[key]
     if not rest:
-        msg = f"a batch must hold inputs beside its targets; got {key!r} alone."
+        msg = f"a batch must hold inputs and targets; got {key!r} only."
         raise Incompatible(msg)
     unknown = ", ".join(name for name in rest if name not in known)
-    msg = f"the model's forward does not take {unknown}. Pass unpack=lambda batch: (inputs, targets)."
+    msg = f"forward of the model does not take {unknown}. Pass unpack=lambda batch: (inputs, targets)."
     raise Incompatible(msg)
 
 
@@ -109,7 +109,7 @@ def send_to(value: Any, device: torch.device) -> Any:
 
 
 def target_column(targets: Any, n_rows: int) -> NDArray[Any] | None:
-    """Return a copy of the targets of a batch: one number for each of its rows, (n_rows,); None where it has none."""
+    """Return a copy of the targets of a batch, one number per row, (n_rows,); None if it has none."""
     if targets is None:
         return None
     try:
@@ -119,14 +119,14 @@ def target_column(targets: Any, n_rows: int) -> NDArray[Any] | None:
         else:
             array = np.array(targets)
     except (TypeError, ValueError, RuntimeError) as error:
-        msg = f"targets must be one number for each row; that failed: {str(error).splitlines()[0]}"
+        msg = f"targets must be one number for each row; converting them failed: {str(error).splitlines()[0]}"
         raise Incompatible(msg) from error
     if array.shape == (n_rows, 1):
         array = array[:, 0]
     if array.shape != (n_rows,) or array.dtype.kind not in "iubf":
         msg = (
             f"targets must be one number for each of the {n_rows} rows of a batch; got {array.dtype} {array.shape}. "
-            "Pass unpack=lambda batch: (inputs, targets) where they lie elsewhere."
+            "If they are elsewhere in the batch, pass unpack=lambda batch: (inputs, targets)."
         )
         raise Incompatible(msg)
     return array

@@ -1,7 +1,7 @@
-"""Blocks of rows that fit a budget of memory.
+"""Blocks of rows that fit a limit on memory.
 
-The neighbors of a query are usually listed, which takes little; where too many rows are tied at the k-th distance, all
-rows stand in columns, which takes more, and a block that met such ties is done again in shorter ones.
+The neighbors of a query are usually listed, which takes little memory. If too many rows are tied at the k-th distance,
+all rows are used as columns, which takes more; a block with such ties is computed again in shorter blocks.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from vicinal.kernels.weights import Rule
 T = TypeVar("T")
 
 LISTED_BYTES, COLUMN_BYTES = 48, 64
-"""Bytes that a listed neighbor takes, and a row that stands in a column, with all that is computed of them."""
+"""Bytes per listed neighbor, and per row as a column, with all temporary results."""
 
 CHANGED_BYTES = 128
-"""Bytes that a row takes which a query changes by joining; it changes about as many as it has neighbors."""
+"""Bytes per row that a joining query changes; it changes about as many rows as it has neighbors."""
 
 DISTANCE_BYTES = 12
-"""Bytes that a distance takes."""
+"""Bytes per distance."""
 
 MEGABYTES = 2048.0
-"""The budget where none is said."""
+"""Default limit on memory."""
 
 TIES = 8
-"""Neighbors beyond the k-th that are listed, in case they are tied with it."""
+"""Number of listed neighbors beyond the k-th, which may be tied with it."""
 
 
 class TooManyTied(Exception):
@@ -42,21 +42,21 @@ def is_listed(rule: Rule, n_rows: int) -> bool:
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes that a query takes, with its neighbors listed where they can be, and with all rows in columns."""
+    """Bytes per query, with listed neighbors if possible, and with all rows as columns."""
 
     listed: int
     columns: int
 
     @classmethod
     def of(cls, rule: Rule, n_rows: int) -> Cost:
-        """Return what neighbors under a rule take."""
+        """Return the cost of neighbors by a rule."""
         few = LISTED_BYTES * (rule.n_neighbors + TIES) + DISTANCE_BYTES * n_rows
         many = (COLUMN_BYTES + DISTANCE_BYTES) * n_rows
         return cls(few if is_listed(rule, n_rows) else many, many)
 
     @classmethod
     def of_joining(cls, rule: Rule, n_rows: int) -> Cost:
-        """Return what neighbors take, and the rows that change when a query joins."""
+        """Return the cost of neighbors and of the rows that change when a query joins."""
         few = CHANGED_BYTES * rule.n_neighbors if is_listed(rule, n_rows) else CHANGED_BYTES * n_rows
         return cls.of(rule, n_rows) + cls(few, CHANGED_BYTES * n_rows)
 
@@ -64,12 +64,12 @@ class Cost:
         return Cost(self.listed + other.listed, self.columns + other.columns)
 
     def __or__(self, other: Cost) -> Cost:
-        """Return what one after the other takes: the first is let go before the second begins."""
+        """Return the cost of one step after the other, where the first is freed before the second."""
         return Cost(max(self.listed, other.listed), max(self.columns, other.columns))
 
 
 def rows_at_once(megabytes: float, each: int) -> int:
-    """Return how many rows of so many bytes each fit a budget; at least one.
+    """Return how many rows of `each` bytes fit the memory; at least one.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def rows_at_once(megabytes: float, each: int) -> int:
 
 
 def over_blocks(n_rows: int, cost: Cost, megabytes: float, work: Callable[..., T]) -> list[T]:
-    """Return what `work(block, listed=...)` returns for consecutive blocks; for shorter ones where ties are many."""
+    """Apply `work(block, listed=...)` to consecutive blocks; to shorter ones if there are many ties."""
     found: list[T] = []
     for block in slices(0, n_rows, rows_at_once(megabytes, cost.listed)):
         try:
@@ -92,6 +92,6 @@ def over_blocks(n_rows: int, cost: Cost, megabytes: float, work: Callable[..., T
 
 
 def slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    """Yield consecutive slices; of nothing, an empty one."""
+    """Yield consecutive slices; one empty slice if there are no rows."""
     for first in range(start, max(stop, start + 1), step):
         yield slice(first, min(first + step, stop))

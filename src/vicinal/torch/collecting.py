@@ -1,4 +1,4 @@
-"""From a network and a loader to outputs that can be tuned and calibrated on; nothing is learned, no gradient kept."""
+"""Run a network over a loader and return outputs for tuning and calibration; no gradients are computed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from vicinal.torch.storing import Columns, columns
 T = TypeVar("T", bound=ModelOutputs)
 
 AUTOCAST = (torch.float16, torch.bfloat16)
-"""Types that autocast may run in."""
+"""Types that autocast accepts."""
 
 ON_THEIR_WAY = 2
-"""Batches that may be on their way while the network works on others."""
+"""Number of batches that may be copied from the device while the network runs on others."""
 
 
 @overload
@@ -82,20 +82,64 @@ def collect(
     class_names: Sequence[str] | None = None,
     progress: bool = True,
 ) -> tuple[ModelOutputs, NDArray[Any]]:
-    """Run a network over a loader; return its outputs with representations, and the targets, (n,).
+    """Run a network over a loader and collect its outputs, representations and targets.
 
-    `layer` is a layer's name, a layer, or a function of the inputs, whose activations are the representations: averaged
-    over height and width where they have four axes, flattened otherwise; None collects none. Batches are pairs (inputs,
-    targets), or dicts with the targets under "labels", "label", "targets", "target" or "y"; for others, `unpack` makes
-    a pair of a batch, or (inputs, None) of rows without targets: the targets returned are then empty. The network may
-    return a tensor, a tuple, a dict or an object with `.logits`. With `kind` set to `RegressionOutputs`, it returns one
-    number a row, or a lower and an upper quantile. `device` is where it runs, by default where it is; `dtype` runs it
-    in autocast of torch.float16 or torch.bfloat16; `store` is a folder to write .npy files to instead of memory.
-    `normalized` says that the network returns probabilities. The bar shows on a terminal only. Modes, hooks and devices
-    are put back whatever happens.
+    The network runs in evaluation mode and without gradients. Modes, hooks and devices are restored afterwards, also
+    after an error.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network. It may return a tensor, a tuple, a dict, or an object with `.logits`.
+    loader : iterable of batches
+        Pairs (inputs, targets), or dicts with the targets under "labels", "label", "targets", "target" or "y"; for
+        other batches, see `unpack`.
+    layer : str, torch.nn.Module, callable or None, default "avgpool"
+        Name of a layer, a layer, or a function of the inputs. Its activations are the representations: averaged over
+        height and width if they have four axes, flattened otherwise. None collects no representations.
+    device : str or torch.device, optional
+        Device to run on. Default: the device of the network.
+    dtype : torch.dtype, optional
+        Run in autocast of torch.float16 or torch.bfloat16.
+    store : str or Path, optional
+        Folder to write .npy files to. Default: collect in memory.
+    kind : type, default ClassificationOutputs
+        ClassificationOutputs or RegressionOutputs. For a regression the network returns one number per row, or a lower
+        and an upper quantile.
+    unpack : callable, optional
+        A function from a batch to (inputs, targets), or to (inputs, None) for rows without targets.
+    normalized : bool, default False
+        Whether the network returns probabilities instead of logits.
+    class_names : sequence of str, optional
+        Names of the classes.
+    progress : bool, default True
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    outputs : ClassificationOutputs or RegressionOutputs
+        Outputs and representations of the n rows.
+    targets : ndarray of shape (n,)
+        Labels as int64, or values as float64; empty if the loader has no targets.
+
+    Raises
+    ------
+    Incompatible
+        If the model has no such layer, or a batch has a form that is not known.
+    InvalidValue
+        If outputs, representations or targets hold NaN, infinities or numbers that are not classes.
+    ShapeMismatch
+        If the network or the layer does not return one row of floats for each input.
+    ModelFailed
+        If the network or the loader raises an error.
+    TooFewRows
+        If the loader has no rows.
 
     Examples
     --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from vicinal.torch import collect
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     >>> loader = [(torch.randn(5, 2, 2), torch.tensor([0, 1, 2, 0, 1])) for _ in range(3)]
     >>> outputs, labels = collect(network, loader, layer="2")
@@ -125,13 +169,13 @@ def collect(
                 arriving.send(Batch(outputs, rows, known))
         arriving.finish()
         if found.n_rows == 0:
-            msg = "the loader gave no rows."
+            msg = "the loader returned no rows; at least one is needed."
             raise TooFewRows(msg, rows=0, needed=1)
     return _outputs(found, normalized=normalized, class_names=class_names)
 
 
 def _length(loader: Iterable[Any]) -> int | None:
-    """Return how many batches a loader has, where it knows."""
+    """Return the number of batches of a loader, or None if it is not known."""
     try:
         return len(loader) if isinstance(loader, Sized) else None
     except TypeError:  # a DataLoader of a dataset without a length
@@ -139,7 +183,7 @@ def _length(loader: Iterable[Any]) -> int | None:
 
 
 class Batch(NamedTuple):
-    """What the network said of a batch, and the targets."""
+    """Outputs of the network for a batch, and the targets."""
 
     outputs: Tensor
     rows: Tensor | None
@@ -148,7 +192,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Expected:
-    """What a network is said to return."""
+    """What the caller says the network returns."""
 
     kind: type[ModelOutputs]
     normalized: bool
@@ -157,7 +201,7 @@ class Expected:
 
 @dataclass
 class Arriving:
-    """Batches on their way from a GPU: a thread checks and keeps them while the network works on others."""
+    """Batches that are copied from a GPU: a thread checks and stores them while the network runs on others."""
 
     columns: Columns
     expected: Expected
@@ -167,7 +211,7 @@ class Arriving:
     @classmethod
     @contextmanager
     def into(cls, columns: Columns, expected: Expected) -> Iterator[Arriving]:
-        """Yield the way into columns; the thread is gone afterwards, whatever happens."""
+        """Yield an object that stores batches in columns; its thread ends afterwards, also after an error."""
         with ThreadPoolExecutor(1) as keeper:
             try:
                 yield cls(columns, expected, keeper)
@@ -175,7 +219,7 @@ class Arriving:
                 keeper.shutdown(cancel_futures=True)
 
     def send(self, batch: Batch) -> None:
-        """Begin to copy a batch from the device; wait for an earlier one where several are on their way."""
+        """Begin to copy a batch from the device; wait for an earlier one if several are being copied."""
         outputs, rows = _copy(batch.outputs), None if batch.rows is None else _copy(batch.rows)
         event = None
         if batch.outputs.device.type == "cuda":
@@ -187,7 +231,7 @@ class Arriving:
                 event.synchronize()
             self.columns.add(self._check(outputs, rows, batch))
 
-        if event is None:  # on a CPU a thread would take the cores from the network
+        if event is None:  # on a CPU a thread would compete with the network for cores
             keep_arrived()
             return
         self.waiting.append(self.keeper.submit(keep_arrived))
@@ -195,12 +239,12 @@ class Arriving:
             self.waiting.popleft().result()
 
     def finish(self) -> None:
-        """Wait for all batches that are on their way."""
+        """Wait until all batches are stored."""
         while self.waiting:
             self.waiting.popleft().result()
 
     def _check(self, outputs: Tensor, rows: Tensor | None, batch: Batch) -> dict[str, NDArray[Any]]:
-        """Return the columns of a batch; refuse NaN, infinities, and what are no outputs."""
+        """Return the columns of a batch; refuse NaN, infinities, and outputs of the wrong form."""
         if outputs.ndim not in (1, 2) or not outputs.is_floating_point():
             msg = f"the model must return floats of shape (rows, classes); got {outputs.dtype} {tuple(outputs.shape)}."
             raise ShapeMismatch(msg)
@@ -212,8 +256,9 @@ class Arriving:
         self._check_finite(name, given)
         if given.shape[1] == 1:
             msg = (
-                "the model returns one number a row. For a regression pass kind=vc.RegressionOutputs; a classifier of "
-                "two classes must return two logits: of one, z, they are torch.stack([-z, z], 1).reshape(-1, 2) / 2."
+                "the model returns one number per row. For a regression pass kind=vc.RegressionOutputs; a classifier "
+                "of two classes must return two logits; make them of one logit z by "
+                "torch.stack([-z, z], 1).reshape(-1, 2) / 2."
             )
             raise ShapeMismatch(msg)
         check_classes(given, name)
@@ -232,7 +277,7 @@ class Arriving:
         bad = ~np.isfinite(array)
         if bad.any():
             row = self.columns.n_rows + int(np.argwhere(bad)[0][0])
-            msg = f"{name} must be finite; row {row} of the loader holds NaN or an infinity. Look at that input."
+            msg = f"{name} must be finite; row {row} of the loader holds NaN or an infinity. Check that input."
             raise InvalidValue(msg)
 
     def _values(self, targets: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
@@ -259,14 +304,14 @@ def _predict(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
     """Return the columns of a regression: predictions, or a lower and an upper quantile."""
     names = {1: ("predictions",), 2: ("lower", "upper")}.get(given.shape[1])
     if names is None:
-        msg = f"a regression returns one number a row, or a lower and an upper quantile; got shape {given.shape}."
+        msg = f"a regression needs one number per row, or a lower and an upper quantile; got shape {given.shape}."
         raise ShapeMismatch(msg)
     return {name: given[:, place].astype(np.float64) for place, name in enumerate(names)}
 
 
 @contextmanager
 def as_it_was(model: nn.Module, apart: nn.Module | None, place: torch.device) -> Iterator[None]:
-    """Put the model, and a layer apart from it, in evaluation mode on a device; modes and device back afterwards."""
+    """Move the networks to a device in evaluation mode; restore modes and devices afterwards."""
     networks = [one for one in (model, apart) if one is not None]
     homes = [(one, weight.device) for one in networks if (weight := first_weight(one)) is not None]
     away = [(one, home) for one, home in homes if home != place]
@@ -281,7 +326,7 @@ def as_it_was(model: nn.Module, apart: nn.Module | None, place: torch.device) ->
 
 
 def _place(model: nn.Module, device: str | torch.device | None) -> torch.device:
-    """Return where the model is to run: where it is, if nothing is said."""
+    """Return the device to run on; by default that of the model."""
     weight = first_weight(model)
     if weight is not None and weight.device.type == "meta":
         msg = "the model has no weights yet (it is on the meta device): load them first."
@@ -296,7 +341,7 @@ def _place(model: nn.Module, device: str | torch.device | None) -> torch.device:
 
 
 def _half(dtype: torch.dtype | None, place: torch.device) -> torch.dtype | None:
-    """Return the type of autocast, or None for none; refuse what a device cannot do."""
+    """Return the type of autocast, or None; refuse a type that the device does not support."""
     if dtype in (None, torch.float32):
         return None
     if dtype not in AUTOCAST:
@@ -307,9 +352,9 @@ def _half(dtype: torch.dtype | None, place: torch.device) -> torch.dtype | None:
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    """Return a copy in memory, from a GPU without waiting for it; bfloat16, which numpy lacks, as float32.
+    """Return a copy on the CPU, from a GPU without waiting; bfloat16, which numpy lacks, becomes float32.
 
-    A copy always: a network or a loader may use its memory again.
+    It is always a copy, because a network or a loader may reuse its memory.
     """
     found = tensor.detach()
     if found.device.type != "cuda":
@@ -322,7 +367,7 @@ def _copy(tensor: Tensor) -> Tensor:
 def _outputs(
     found: Columns, *, normalized: bool, class_names: Sequence[str] | None
 ) -> tuple[ModelOutputs, NDArray[Any]]:
-    """Return what was collected; every row of it was checked as it came."""
+    """Return the collected columns, whose rows were checked as they arrived."""
     rows = found.column("representations") if "representations" in found.like else None
     if "logits" not in found.like and "probabilities" not in found.like:
         names = ("predictions", "lower", "upper")

@@ -1,4 +1,4 @@
-"""Every calibrated part as one: from outputs and representations to sets."""
+"""All calibrated parts as one module: from outputs and representations to sets."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from vicinal.predictor import SetPredictor
 
 LABEL_BYTES = 40
-"""Bytes that a label takes, with all that is computed of it."""
+"""Bytes per label, with all temporary results."""
 
 
 class Conformal(TensorModule):
-    """From outputs and representations to sets: every part that was calibrated."""
+    """All parts of a predictor as a module: from outputs and representations to sets."""
 
     output_keys: Tensor
     id_keys: Tensor
@@ -46,12 +46,12 @@ class Conformal(TensorModule):
 
     @property
     def reads_representations(self) -> bool:
-        """Whether any part looks at representations."""
+        """Whether any part reads representations."""
         return bool(self.thresholds.width) or self.probabilities.width != 0
 
     @property
     def widths(self) -> set[int]:
-        """How wide representations must be, for each part that reads them and says so."""
+        """The width of representations that each part requires, for parts that know it."""
         near = self.mapping.input_width(self.thresholds.width) if self.thresholds.width else 0
         return {width for width in (near, self.probabilities.width) if width}
 
@@ -62,27 +62,27 @@ class Conformal(TensorModule):
 
     @property
     def cost(self) -> Cost:
-        """What a row takes of memory."""
+        """Memory for a row."""
         labels = Cost(LABEL_BYTES * self.n_classes, LABEL_BYTES * self.n_classes)
         return labels | self.probabilities.cost | self.thresholds.cost
 
     def forward(
         self, outputs: Tensor, representations: Tensor | None, uniforms: Tensor | None, *, listed: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return which labels belong, (q, classes), the threshold of each row, and its largest probability, (q,)."""
+        """Return members, (q, classes), the threshold of each row, and its largest probability, (q,)."""
         bare = outputs[:, :0] if representations is None else at_least_single(representations)
         rows = self.mapping(bare) if self.thresholds.width else bare[:, :0]
         thresholds, gap = self.thresholds(rows, outputs.shape[0], listed=listed)
         chances = self.probabilities(outputs, bare, listed=listed)
         if uniforms is None:
             uniforms = hash_words(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
-        # Another device rounds the last bits differently: a score is within a threshold that it is equal to but for
-        # them, and outside one that stands for an open gap.
+        # Another device rounds the last bits differently: a score that equals a threshold up to rounding is a member,
+        # unless the threshold stands for an open gap.
         equal = self.probabilities.equal
         bounds = thresholds + torch.where(gap, -equal, equal)
         mask = self.score.bound.find_members(xp, chances, uniforms.double(), bounds)
         if torch.compiler.is_compiling():
-            # A graph cannot refuse a row that is not finite, as is done before this is called: it has every label.
+            # A graph cannot raise an error for a row that is not finite, so such a row gets all labels.
             broken = ~outputs.isfinite().all(1) | ~bare.isfinite().all(1)
             mask, thresholds = mask | broken[:, None], torch.where(broken, math.inf, thresholds)
         return mask, thresholds, chances.amax(1)

@@ -1,9 +1,9 @@
 """Squared Euclidean distances of tensors.
 
-On a CPU they are the numpy side's to the bit: the same padded products, the same sums in the same order. On a GPU the
-last bits of a product depend on the device and on the shape of the call; distances that agree to a slack are tied
-there. On both, a distance that cancellation would spoil is taken again as a sum of squares, so that duplicates lie at
-exactly 0. A graph cannot look at its values: it takes products of centered rows in float64.
+On a CPU they equal those of numpy to the bit: the same padded products, the same sums in the same order. On a GPU the
+last bits of a product depend on the device and on the shape of the call, so distances that agree up to a slack are
+tied. On both, a distance that suffers from cancellation is computed again as a sum of squares, so that duplicates have
+distance 0. A graph cannot inspect its values, so it uses products of centered rows in float64.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from vicinal.neighbors.products import pad_queries, products
 from vicinal.neighbors.reference import DIRECT_WIDTH, LONGEST, arithmetic_for, make_length_error
 
 SLACK = {torch.float32: 0.0, torch.float64: 2.0**-36}
-"""Relative difference up to which squared distances from products are tied; in float32 equal numbers only are."""
+"""Relative difference up to which squared distances from products are tied; in float32 only equal ones are."""
 
 SAME = 2.0**-90
-"""Squared distances below this share of |a|^2 + |b|^2 are 0: rows that a map rounded differently are the same."""
+"""Squared distances below this share of |a|^2 + |b|^2 are 0: a map may round equal rows differently."""
 
 SAME_TRACED = 2.0**-42
-"""The same in a graph, which cannot take some products again as sums."""
+"""The same in a graph, which cannot compute some distances again as sums."""
 
 PAIR_ENTRIES = 2**22
-"""Entries of pairs of rows whose distances are taken again at a time."""
+"""Number of entries of pairs of rows that are computed again at a time."""
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How products are taken: in float32 a GPU may round factors to tf32 first, which is fast and coarse."""
+    """How products are computed: with tf32, a GPU rounds float32 factors to 11 bits: faster, but less precise."""
 
     tf32: bool = False
 
     @contextmanager
     def apply(self) -> Iterator[None]:
-        """Set the switch of torch for matrix products, and put it back."""
+        """Set the switch of torch for matrix products, and restore it."""
         before = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = self.tf32
         try:
@@ -55,7 +55,7 @@ FULL = Arithmetic()
 
 
 class Distances(NamedTuple):
-    """Squared distances, and how much of them may be rounding."""
+    """Squared distances and their relative rounding error."""
 
     squared: Tensor  # (q, n)
     slack: float  # relative difference up to which two of them are tied
@@ -65,16 +65,16 @@ class Distances(NamedTuple):
         return Distances(self.squared[block], self.slack)
 
     def up_to(self, limit: Tensor) -> Tensor:
-        """Return who is no farther than a limit that broadcasts to (q, n), or tied with it."""
+        """Return whether rows are no farther than a limit that broadcasts to (q, n), or tied with it."""
         return self.squared <= limit * (1.0 + self.slack)
 
     def nearer(self, limit: Tensor) -> Tensor:
-        """Return who is nearer than a limit that broadcasts to (q, n), and not tied with it."""
+        """Return whether rows are nearer than a limit that broadcasts to (q, n), and not tied with it."""
         return self.squared < limit * (1.0 - self.slack)
 
 
 class DeviceRows(NamedTuple):
-    """Rows that distances are taken to, filled up with zeros to whole tiles."""
+    """Reference rows on a device, padded with zeros to whole tiles."""
 
     padded: Tensor  # (at least n, d)
     norms: Tensor  # (n,) squared, in float64
@@ -89,8 +89,8 @@ class DeviceRows(NamedTuple):
 def distances(queries: Tensor, rows: DeviceRows, arithmetic: Arithmetic = FULL, *, same_bits: bool = True) -> Distances:
     """Return the distances of queries (q, d), of the type of the rows, to all rows.
 
-    `same_bits` says that queries went through their map as the rows did, to the bit. Distances are float64, but where
-    products are float32 on a GPU: there, half the bytes are half the time.
+    `same_bits` says whether queries were mapped exactly like the rows, to the bit. Distances are float64, except for
+    float32 products on a GPU, where float32 takes half the time.
     """
     narrow = rows.padded.shape[1] <= DIRECT_WIDTH
     if torch.compiler.is_compiling():
@@ -106,16 +106,16 @@ def distances(queries: Tensor, rows: DeviceRows, arithmetic: Arithmetic = FULL, 
 
 
 def squared_norms(rows: Tensor) -> Tensor:
-    """Return |row|^2 in float64, (n,); on a CPU in the order in which the numpy side adds."""
+    """Return |row|^2 in float64, (n,); on a CPU added in the same order as in numpy."""
     if rows.device.type == "cpu":
         step = max(1, PAIR_ENTRIES // max(1, rows.shape[1]))
         return torch.cat([_in_lanes(some.double().square()) for some in rows.split(step)])
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)  # no wide copy on the way
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)  # without a copy in float64
     return lengths.square()
 
 
 def _by_numpy(queries: Tensor, rows: DeviceRows) -> Tensor:
-    """Return squared distances as the numpy side takes them, to the bit."""
+    """Return squared distances that equal those of numpy to the bit."""
     own = squared_norms(queries)
     _check_length(own, rows)
     dtype = np.dtype(str(rows.padded.dtype).removeprefix("torch."))
@@ -138,10 +138,10 @@ def _by_products(queries: Tensor, rows: DeviceRows, arithmetic: Arithmetic) -> T
     own, dtype = squared_norms(queries), rows.padded.dtype
     with arithmetic.apply():
         found = torch.addmm(rows.norms.to(dtype), queries, rows.rows.T, alpha=-2.0).add_(own.to(dtype)[:, None])
-    # Only rows whose nearest is suspiciously near can hold a spoiled distance: one cheap pass finds most have none.
+    # Only queries with a very near row can suffer from cancellation; one cheap pass excludes most of them.
     suspicious = found.amin(1) <= CANCELLATION * (own + rows.norms.amax()) + FLOOR
     fits = own <= LONGEST[dtype.itemsize]
-    if bool((suspicious | ~fits).any()):  # one look at the device for both
+    if bool((suspicious | ~fits).any()):  # one transfer from the device for both
         _check_length(own, rows)
         for number in suspicious.nonzero()[:, 0].split(max(1, PAIR_ENTRIES // rows.n)):
             place, row = (found[number] <= CANCELLATION * (own[number, None] + rows.norms) + FLOOR).nonzero(
@@ -154,7 +154,7 @@ def _by_products(queries: Tensor, rows: DeviceRows, arithmetic: Arithmetic) -> T
 
 
 def _trace(queries: Tensor, rows: DeviceRows, *, narrow: bool) -> Tensor:
-    """Return squared distances without a look at the values; those of rows that may be the same are 0."""
+    """Return squared distances without inspecting values; those of rows that may be equal are 0."""
     if narrow:
         both = queries.double().square().sum(-1)[:, None] + rows.norms
         return _without_noise(_sum_squares(queries, rows.rows), both, SAME)
@@ -166,9 +166,9 @@ def _trace(queries: Tensor, rows: DeviceRows, *, narrow: bool) -> Tensor:
 
 
 def _sum_squares(queries: Tensor, rows: Tensor) -> Tensor:
-    """Return sum (a - b)^2 in float64, added in the order in which the numpy side adds."""
+    """Return sum (a - b)^2 in float64, added in the same order as in numpy."""
     a, b, width = queries.double(), rows.double(), rows.shape[1]
-    # Shapes, not len(): that would fix the size of the batch in a graph.
+    # Not len(), which would make the batch size constant in a graph.
     total = torch.zeros((a.shape[0], b.shape[0]), dtype=torch.float64, device=rows.device)
     for lane in range(min(LANES, width)):
         columns = range(lane, width, LANES)
@@ -177,7 +177,7 @@ def _sum_squares(queries: Tensor, rows: Tensor) -> Tensor:
 
 
 def _in_lanes(terms: Tensor) -> Tensor:
-    """Return the sum over the last axis, added in lanes as the numpy side does."""
+    """Return the sum over the last axis, added in lanes as in numpy."""
     width = terms.shape[-1]
     if width == 0:
         return terms.sum(-1)
@@ -207,5 +207,5 @@ def _check_length(own: Tensor, rows: DeviceRows) -> None:
 
 
 def _without_noise(squared: Tensor, both: Tensor, share: float) -> Tensor:
-    """Return distances that are 0 where only rounding makes a difference."""
+    """Set distances to 0 that are within rounding error."""
     return torch.where(squared <= share * both, 0.0, squared)

@@ -1,6 +1,6 @@
-"""The engine in torch: what methods ask of blocks of distances that lie on a device.
+"""The torch engine: local ranks and sums from blocks of distances on a device.
 
-A block is as long as fits the memory where neighbors are few; where all rows count, it is worked on in shorter pieces.
+A block fits the memory if neighbors are few; if all rows are neighbors, it is processed in shorter pieces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vicinal.torch.neighborhoods import neighborhood
 from vicinal.torch.ranks import effective_sizes, own_ranks, plugged_counts, plugged_thresholds
 
 TINY = float(np.finfo(np.float64).tiny)
-"""The smallest weight to divide by."""
+"""The smallest divisor of weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class TensorBlock:
 
     rows: slice  # which queries
     distances: Distances
-    megabytes: float  # that may be used for a piece of it
+    megabytes: float  # limit on the memory for a piece of it
 
 
 def on_device(device: str | torch.device, *arrays: NDArray[Any]) -> list[Tensor]:
@@ -48,13 +48,13 @@ def on_device(device: str | torch.device, *arrays: NDArray[Any]) -> list[Tensor]
 
 
 class Sent:
-    """Arrays that are sent to the device of the blocks once, and what is made of them there."""
+    """Arrays that are copied to each device once, optionally transformed there."""
 
     def __init__(self, *arrays: NDArray[Any], made: Callable[[list[Tensor]], Any] = list) -> None:
         self.arrays, self.made, self.known = arrays, made, dict[torch.device, Any]()
 
     def on(self, device: torch.device) -> Any:
-        """Return the arrays, or what is made of them, on a device."""
+        """Return the arrays on a device, transformed by `made`."""
         if device not in self.known:
             self.known[device] = self.made(on_device(device, *self.arrays))
         return self.known[device]
@@ -68,9 +68,9 @@ def over_pieces(
     work: Callable[..., tuple[Tensor, ...]],
     columns: Sequence[NDArray[Any]] = (),
 ) -> list[NDArray[Any]]:
-    """Return what `work(distances, *columns, listed=...)` returns for all queries; columns are cut as they are.
+    """Apply `work(distances, *columns, listed=...)` to all queries in pieces; columns are split like the queries.
 
-    The distance of a query to the row that is its `own` is infinite.
+    The distance from a query to its `own` row is set to infinity.
     """
     found: list[tuple[Tensor, ...]] = []
     for block in blocks:
@@ -87,24 +87,27 @@ def over_pieces(
         ) -> tuple[Tensor, ...]:
             return tuple(one.cpu() for one in work(known.of(some), *(one[some] for one in given), listed=listed))
 
-        each, there = cost(known.squared.shape[1]), DISTANCE_BYTES * known.squared.shape[1]  # the distances are there
+        each, there = (
+            cost(known.squared.shape[1]),
+            DISTANCE_BYTES * known.squared.shape[1],
+        )  # the distances exist already
         more = Cost(max(1, each.listed - there), max(1, each.columns - there))
         found += over_blocks(len(known.squared), more, block.megabytes, work_on)
     return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
 
 
 def rule_of(near: BoundLocalizer) -> Rule:
-    """Return who is a neighbor, with the formula of the weight on tensors."""
+    """Return the rule for neighbors, with the weight formula for tensors."""
     return near.rule_in(xp)
 
 
 class TorchEngine(Engine):
-    """Ranks and sums on the device where the blocks lie."""
+    """Ranks and sums on the device of the blocks."""
 
     def own_ranks(
         self, blocks: Iterable[TensorBlock], near: BoundLocalizer, own: Ints, first_tied: Ints
     ) -> tuple[Ints, Bools]:
-        """Return the rank of each query's own score among its neighbors, and whose ball was empty, (q,) each."""
+        """Return the rank of each query among its neighbors by its score, and whether its ball was empty, (q,) each."""
         rule = rule_of(near)
 
         def rank(found: Distances, tied: Tensor, *, listed: bool) -> tuple[Tensor, Tensor]:
@@ -147,7 +150,7 @@ class TorchEngine(Engine):
         return over_pieces(blocks, lambda n: Cost.of(rule, n), None, count, [candidates])[0]
 
     def joined_sums(self, blocks: Iterable[TensorBlock], near: BoundLocalizer, codes: Ints, rows: Ints) -> Joined:
-        """Return what is kept of these reference rows to rank them again when a point joins."""
+        """Return the sums of these reference rows that are needed to rank them again when a point joins."""
         rule, sent, names = rule_of(near), Sent(codes), list[str]()
 
         def sum_weights(found: Distances, own: Tensor, *, listed: bool) -> tuple[Tensor, ...]:
@@ -203,7 +206,7 @@ class TorchEngine(Engine):
         return out
 
     def effective_sizes(self, blocks: Iterable[TensorBlock], near: BoundLocalizer, n_queries: int) -> Floats:
-        """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+        """Return the effective number of neighbors of each query, (q,)."""
         rule = rule_of(near)
 
         def worth(found: Distances, *, listed: bool) -> tuple[Tensor]:
@@ -214,7 +217,7 @@ class TorchEngine(Engine):
     def nearest_first(
         self, blocks: Iterable[TensorBlock], near: BoundLocalizer
     ) -> Iterator[tuple[Ints, Floats, Floats, bool]]:
-        """Yield rows, distances and weights of each query's neighbors, and whether its ball was empty."""
+        """Yield rows, distances and weights of the neighbors of each query, and whether its ball was empty."""
         rule, measured = rule_of(near), near.localizer.needs_distances()
         for block in blocks:
             for query in range(len(block.distances.squared)):
@@ -250,7 +253,7 @@ class TorchEngine(Engine):
 
 
 def _sent_joined(joined: Joined, distinct: Floats) -> Sent:
-    """Return what is kept of each row, and the distinct scores, to be sent to the device."""
+    """Return the stored sums of each row and the distinct scores, to be copied to the device."""
 
     def assemble(tensors: list[Tensor]) -> tuple[JoinedRows, Tensor]:
         *sums, keys, values = tensors

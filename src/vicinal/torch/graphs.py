@@ -1,4 +1,4 @@
-"""Graphs of a conformal module that run without this library: ONNX."""
+"""Export a conformal module to ONNX, which runs without this library."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ OUTPUTS = ["mask", "sizes", "thresholds", "logits"]
 """Names of a graph's outputs."""
 
 MOST_BYTES = 2**31 - 2**20
-"""Bytes of an ONNX file: its format counts them with 31 bits."""
+"""Most bytes of an ONNX file, whose format counts them with 31 bits."""
 
 
 def write_onnx(module: nn.Module, path: str | Path, batch: Tensor, *, randomized: bool) -> Path:
-    """Trace a conformal module on a batch, for any number of rows, and write one ONNX file, whole or not at all."""
+    """Trace a conformal module on a batch, for any number of rows, and write one complete ONNX file."""
     if not isinstance(batch, Tensor):
         msg = (
-            f"an ONNX graph is traced on a batch that is one tensor; got {type(batch).__name__}. Wrap a network of "
-            "several inputs in one that takes a single tensor, and calibrate that."
+            f"an ONNX graph is traced on a batch that is one tensor; got {type(batch).__name__}. Wrap a network with "
+            "several inputs in a network with one input, and calibrate that."
         )
         raise Incompatible(msg)
     with needs("onnx", "onnx"), needs("onnxscript", "onnx"):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     rows = torch.export.Dim("rows", min=1)
-    # A batch of one would be taken for a number that never changes.
+    # With a batch of one row, the exporter would treat the number of rows as constant.
     given = batch if batch.shape[0] > 1 else torch.cat([batch, batch])
     inputs = (given, torch.full((given.shape[0],), 0.5, dtype=torch.float64)) if randomized else (given,)
     names = ["batch", "uniforms"][: len(inputs)]
@@ -46,13 +46,14 @@ def write_onnx(module: nn.Module, path: str | Path, batch: Tensor, *, randomized
         raise
     except Exception as error:
         said = next(iter(str(error).strip().splitlines()), "")
-        msg = f"the network cannot be written as a graph: {type(error).__name__}: {said}"
+        msg = f"the network cannot be exported as a graph: {type(error).__name__}: {said}"
         raise ModelFailed(msg) from error
     assert program is not None  # noqa: S101  with dynamo=True it is a program
     data = program.model_proto
     if data.ByteSize() > MOST_BYTES:
         msg = (
-            f"the graph takes {data.ByteSize():,} bytes, an ONNX file at most {MOST_BYTES:,}: use fewer reference rows."
+            f"the graph has {data.ByteSize():,} bytes; an ONNX file may have at most {MOST_BYTES:,}. Use fewer "
+            "reference rows."
         )
         raise Incompatible(msg)
     with replacing(path) as file:
@@ -62,7 +63,7 @@ def write_onnx(module: nn.Module, path: str | Path, batch: Tensor, *, randomized
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what the exporter says of itself from the user: none of it is about this graph."""
+    """Silence the messages of the exporter, which are not about this graph."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,7 +1,7 @@
-"""The exact method on tensors: a query joins the rows, and only the rows it comes near are ranked again.
+"""The exact method on tensors: a query joins the rows, and only the rows whose neighborhood it enters are ranked again.
 
-Codes, keys and the search over them are those of `vicinal.kernels.exact`; here all queries of a block take each step
-of the bisection together, and the rows they change are one flat list of pairs (query, row).
+Codes, keys and the bisection are those of `vicinal.kernels.exact`. Here, all queries of a block take each step of the
+bisection together, and the changed rows are one flat list of pairs (query, row).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vicinal.torch.ranks import pair_keys, rank_units
 from vicinal.torch.weights import log_weight_ratio
 
 MOST_PAIRS = 2**24
-"""Changed rows of a block of queries that are held at a time; a block with more is cut."""
+"""Most changed rows of a block of queries; a block with more is split."""
 
 
 KEPT = (
@@ -34,11 +34,11 @@ KEPT = (
     "shell_above",
     "alone",
 )
-"""What is kept of each row apart from its key."""
+"""Values that are stored for each row besides its key."""
 
 
 class JoinedRows(NamedTuple):
-    """What is kept of each row, in score order: as `vicinal.kernels.exact.Joined`, (n,) each."""
+    """Values that are stored for each row, in score order, like `vicinal.kernels.exact.Joined`, (n,) each."""
 
     codes: Tensor
     reach2: Tensor
@@ -54,20 +54,20 @@ class JoinedRows(NamedTuple):
 
     @classmethod
     def of(cls, sums: Mapping[str, Tensor], keys: Tensor) -> JoinedRows:
-        """Take the sums by name, and the keys of the rows before anyone joins."""
+        """Create from the sums by name and the keys of the rows before a query joins."""
         by_key = keys.argsort()
         return cls(**{name: sums[name] for name in KEPT}, by_key=by_key, sorted_keys=keys[by_key])
 
 
 class ChangedPairs(NamedTuple):
-    """The rows that queries come near, one entry for each pair, sorted by query."""
+    """The rows that queries change, one entry per pair (query, row), sorted by query."""
 
     before: Tensor  # (q, n + 1) how many of the rows with the smallest keys change
     query: Tensor
     ends: Tensor  # (q,) where the pairs of each query end
     codes: Tensor
-    if_below: Tensor  # key after, where the query scores below the row
-    if_above: Tensor  # key after, where it does not
+    if_below: Tensor  # new key if the score of the query is below that of the row
+    if_above: Tensor  # new key otherwise
 
 
 def joined_sums(
@@ -80,7 +80,7 @@ def joined_sums(
         reach = limits(squared, rule.n_neighbors).double()
     if near.columns is not None:
         distances = Distances(squared.gather(1, near.columns.long()), distances.slack)
-    # Weights may underflow to 0: who belongs is said by distance.
+    # Weights may underflow to 0, so members are determined by distance.
     member = distances.up_to(reach[:, None]) | near.empty[:, None]
     member &= distances.squared < math.inf
     shell = member & ~distances.nearer(reach[:, None]) if rule.radius2 < 0.0 else torch.zeros_like(member)
@@ -102,7 +102,7 @@ def joined_sums(
 
 
 def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> ChangedPairs:
-    """Return the rows that queries come near, with both keys each may then have."""
+    """Return the rows that queries change, with the two keys that each may then have."""
     changes = distances.up_to(joined.reach2)
     if rule.radius2 >= 0.0:
         changes |= joined.alone
@@ -115,7 +115,7 @@ def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> Change
         only = joined.alone[row] & (squared <= rule.radius2)
         below, above = torch.where(only, 0.0, below), torch.where(only, 0.0, above)
     elif rule.n_neighbors > 0:
-        # A nearer point that fills the k-th place pushes the shell out; where it does not, the shell stays.
+        # A nearer point that fills the k-th place replaces the shell; otherwise the shell stays.
         full = (joined.near_count + 1 == rule.n_neighbors) & (joined.reach2 < math.inf)
         stays = ~(Distances(squared, distances.slack).nearer(joined.reach2[row]) & full[row])
         below, above = below + joined.shell_below[row] * stays, above + joined.shell_above[row] * stays
@@ -124,7 +124,7 @@ def changed_rows(distances: Distances, rule: Rule, joined: JoinedRows) -> Change
         nearest, distance = joined.nearest[row], squared.double().sqrt()
         low, high = torch.minimum(nearest, distance), torch.maximum(nearest, distance)
         relative = torch.exp(log_weight_ratio(rule, high, low))
-        # Weights are relative to the nearest neighbor: where that is the new point, all others shrink.
+        # Weights are relative to the nearest neighbor: if that is the new point, all others are rescaled.
         first = distance < nearest
         shrink, weight = torch.where(first, relative, 1.0), torch.where(first, 1.0, relative)
         below, above = below * shrink, above * shrink
@@ -177,7 +177,7 @@ def short_blocks(distances: Distances, joined: JoinedRows) -> list[slice]:
 
 
 def gap_or_score(distinct: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest score that a code stands for, and whether it is an open gap's, just below the next score."""
+    """Return the largest score of a code, and whether the code is an open gap, just below the next score."""
     gap = code % 2 == 1
     score = distinct[(code >> 1) + gap]
     return torch.where(gap, torch.nextafter(score, torch.full_like(score, -math.inf)), score), gap
@@ -192,7 +192,7 @@ def joined_thresholds(
     *,
     listed: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return the largest accepted score of each query for each order m, (q, orders), and whether it is a gap's."""
+    """Return the largest accepted score of each query for each order m, (q, orders), and whether it is a gap."""
     found, gaps = [], []
     for block in short_blocks(distances, joined):
         some = distances.of(block)

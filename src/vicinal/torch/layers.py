@@ -1,4 +1,4 @@
-"""A layer of a network, by name or as a function: what it makes of a batch is the representation of its rows."""
+"""A layer of a network, by name or as a function, whose activations are the representations of rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Layer: TypeAlias = str | nn.Module | Callable[..., Any] | None
 """A layer's name, the layer itself, a function of the inputs, or None: no representations."""
 
 IMAGES = 4
-"""Axes of activations that are averaged over the last two: rows, channels, height, width."""
+"""Activations with this many axes (rows, channels, height, width) are averaged over the last two."""
 
 NAMED = 8
-"""Names of layers that a message lists."""
+"""Most names of layers in a message."""
 
 
 class Tap:
-    """A forward hook that takes what a layer returns, for the threads that opened it; otherwise it does nothing.
+    """A forward hook that records what a layer returns, for the threads that opened it; otherwise it does nothing.
 
-    A layer has one, whoever listens: were there one each, the end of one listener would change the hooks of a network
-    that another is just being compiled around.
+    A layer has one hook for all users. With one hook per user, removing one would change the hooks of a network that
+    torch may be compiling for another user.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class Tap:
 
     @classmethod
     def on(cls, layer: nn.Module | None) -> Tap:
-        """Return the tap that a layer has, or a new one."""
+        """Return the hook of a layer, or a new one."""
         hooks = () if layer is None else layer._forward_hooks.values()
         return next((hook for hook in hooks if isinstance(hook, cls)), None) or cls()
 
     def attach(self, layer: nn.Module) -> Callable[[], None]:
-        """Listen to the layer; return what ends it. The last to end takes the tap off."""
+        """Register the hook; return a function that ends this use. The last user removes the hook."""
         if not any(hook is self for hook in layer._forward_hooks.values()):
             layer.register_forward_hook(self)
         self.users += 1
@@ -59,18 +59,18 @@ class Tap:
                 del found._forward_hooks[key]
 
     def __reduce__(self) -> tuple[type[Tap], tuple[()]]:
-        """Copy a tap as one that nobody listens to yet: the copy of a network has listeners of its own."""
+        """Copy the hook without its users: the copy of a network has users of its own."""
         return Tap, ()
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        """Take an output as rows, now: what comes after the layer may change it in place."""
+        """Record an output as rows, copied at once, because later layers may change it in place."""
         del inputs
         for taken in self.seen.get(_thread(), ()):
             taken[:] = [flat(output, type(module).__name__)]
 
     @contextmanager
     def open(self) -> Iterator[list[Tensor]]:
-        """Collect what the layer returns while the block runs; of several runs, the last."""
+        """Record what the layer returns inside the block; of several runs, the last."""
         taken: list[Tensor] = []
         before = self.seen.get(_thread(), ())
         self.seen[_thread()] = (*before, taken)
@@ -83,13 +83,13 @@ class Tap:
 
 
 def _thread() -> int:
-    # Dynamo does not know threads; what it compiles is called by one at a time.
+    # Dynamo cannot trace thread ids; compiled code runs in one thread at a time.
     return 0 if torch.compiler.is_compiling() else threading.get_ident()
 
 
 @dataclass(frozen=True)
 class Representations:
-    """Where the representations of a model's rows come from."""
+    """The source of the representations of rows: a layer, a function, or none."""
 
     model: nn.Module
     layer: Layer
@@ -105,7 +105,7 @@ class Representations:
 
     @cached_property
     def hooked(self) -> nn.Module | None:
-        """The layer whose output is taken while the model runs; None where a function is called, or nothing is."""
+        """The layer of the model whose output is recorded; None for a function or no layer."""
         if isinstance(self.layer, str):
             return find_layer(self.model, self.layer)
         if isinstance(self.layer, nn.Module) and layer_name(self.model, self.layer) is not None:
@@ -114,16 +114,16 @@ class Representations:
 
     @property
     def apart(self) -> nn.Module | None:
-        """A network that gives representations and is no layer of the model."""
+        """A network that computes representations and is not a layer of the model, or None."""
         return self.layer if isinstance(self.layer, nn.Module) and self.hooked is None else None
 
     def attach(self) -> Callable[[], None]:
-        """Put the tap on the layer, where there is one; return what takes it off again."""
+        """Put the hook on the layer, if there is one; return a function that removes it."""
         layer = self.hooked
         return _nothing if layer is None else self.tap.attach(layer)
 
     def of(self, seen: list[Tensor], inputs: Any, n_rows: int) -> Tensor | None:
-        """Return the representations, (n_rows, d), from what the layer returned, or from a call with the inputs."""
+        """Return the representations, (n_rows, d), recorded from the layer or computed by the function."""
         if self.layer is None:
             return None
         if self.hooked is None:
@@ -131,16 +131,17 @@ class Representations:
             found = flat(call_with(self.layer, inputs), self._name)
         elif not seen:
             msg = (
-                f"the layer {self._name!r} did not run: the model's forward does not use it, or runs it in another "
-                "thread or a compiled graph. Name one that it does; compile the module around the plain model."
+                f"the layer {self._name!r} did not run: forward of the model does not use it, or runs it in another "
+                "thread or a compiled graph. Choose another layer, or pass the model before it is compiled."
             )
             raise Incompatible(msg)
         else:
             found = seen[-1]
         if found.shape[0] != n_rows:
             msg = (
-                f"the layer {self._name!r} must give one activation for each of the {n_rows} rows of a batch; "
-                f"got shape {tuple(found.shape)}. Has the batch an axis of rows? Of a single one, make x[None]."
+                f"the layer {self._name!r} must return one activation for each of the {n_rows} rows of a batch; "
+                f"got shape {tuple(found.shape)}. The first axis of a batch must be its rows: pass x[None] for a "
+                "single input."
             )
             raise ShapeMismatch(msg)
         return found
@@ -153,12 +154,12 @@ class Representations:
 
 
 def _nothing() -> None:
-    """Take nothing off."""
+    """Do nothing: there is no hook to remove."""
 
 
 def find_layer(model: nn.Module, name: str) -> nn.Module:
-    """Return the layer of a name; where there is none, say which names are near."""
-    # Layers that are used twice have two names.
+    """Return the layer of a name; an error lists similar names."""
+    # A layer that is used twice has two names.
     layers: dict[str, nn.Module] = dict(model.named_modules(remove_duplicate=False))
     if name in layers:
         return layers[name]
@@ -167,16 +168,16 @@ def find_layer(model: nn.Module, name: str) -> nn.Module:
     near = difflib.get_close_matches(name, layers, n=NAMED, cutoff=0.5)
     last = list(layers)[-NAMED:]
     found = list(dict.fromkeys([*ends, *near]))[:NAMED]
-    hint = f"Near it are {_quote(found)}." if found else f"Its last layers are {_quote(last)}."
+    hint = f"Similar names: {_quote(found)}." if found else f"Its last layers: {_quote(last)}."
     if not layers:
-        hint = "It has no layers: give a function of the inputs."
-    default = " (which is the default: name the layer before your last)" if name == "avgpool" else ""
+        hint = "It has no layers: pass a function of the inputs."
+    default = " (the default; pass the name of the layer before the last one)" if name == "avgpool" else ""
     msg = f"the model has no layer called {name!r}{default}. {hint} See dict(model.named_modules()) for all."
     raise Incompatible(msg)
 
 
 def plain(model: Any) -> nn.Module:
-    """Return the network itself where it was compiled: hooks do not run in a graph; refuse what is no network."""
+    """Return the network, or the original of a compiled one, whose graph runs no hooks; refuse anything else."""
     found = getattr(model, "_orig_mod", model)
     if not isinstance(found, nn.Module):
         msg = f"model must be an nn.Module; got {type(model).__name__}."
@@ -185,12 +186,12 @@ def plain(model: Any) -> nn.Module:
 
 
 def layer_name(model: nn.Module, layer: nn.Module) -> str | None:
-    """Return the name of a layer of the model, or None where it is not one of its layers."""
+    """Return the name of a layer of the model, or None if it is not one of its layers."""
     return next((name for name, known in model.named_modules() if known is layer), None)
 
 
 def flat(value: Any, name: str) -> Tensor:
-    """Return activations as rows, (n, d): averaged over height and width where there are four axes, else flattened."""
+    """Return activations as rows, (n, d): averaged over height and width if there are four axes, else flattened."""
     tensor = first_tensor(value)
     if tensor is None or not tensor.is_floating_point() or tensor.ndim == 0:
         kind = type(value).__name__ if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
@@ -203,7 +204,7 @@ def flat(value: Any, name: str) -> Tensor:
 
 
 def first_tensor(value: Any) -> Tensor | None:
-    """Return a tensor of at least one axis, or the first one in a tuple, a list or a dict: a loss is passed over."""
+    """Return the first tensor with at least one axis, which a loss has not, in nested tuples, lists or dicts."""
     if isinstance(value, Tensor):
         return value if value.ndim else None
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (tuple, list)) else ()
@@ -211,21 +212,25 @@ def first_tensor(value: Any) -> Tensor | None:
 
 
 def call_with(function: Callable[..., Any], inputs: Any) -> Any:
-    """Call with a tensor, or with the entries of a tuple or a list, or with those of a dict by name."""
+    """Call a function with a tensor, the entries of a tuple or list, or the named entries of a dict."""
     if isinstance(inputs, Mapping):
         return function(**inputs)
     return function(*inputs) if isinstance(inputs, (tuple, list)) else function(inputs)
 
 
 def logits_of(value: Any) -> Tensor:
-    """Return the logits from what a model returned: a tensor, `.logits`, the entry "logits", or the first tensor."""
+    """Return the logits in the output of a model: a tensor, `.logits`, the entry "logits", or the first tensor."""
+    found = value
     if not isinstance(value, Tensor):
         named = value.get("logits") if isinstance(value, Mapping) else getattr(value, "logits", None)
-        value = first_tensor(value) if named is None else named
-    if not isinstance(value, Tensor):
-        msg = "the model must return a tensor, a tuple, a dict or an object with .logits; got something else."
+        found = first_tensor(value) if named is None else named
+    if not isinstance(found, Tensor):
+        msg = (
+            "the model must return a tensor, or a tuple, a dict or an object with .logits that holds one; got "
+            f"{type(value).__name__}."
+        )
         raise Incompatible(msg)
-    return value
+    return found
 
 
 def _quote(names: list[str]) -> str:

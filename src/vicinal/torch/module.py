@@ -1,4 +1,4 @@
-"""A network with its calibration: an nn.Module that answers a batch with sets."""
+"""A network with its calibration: an nn.Module that returns prediction sets for a batch."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ FORMAT = 1
 """The format of the settings in a state dict; parts and arrays are those of a saved predictor."""
 
 DTYPES = {None: None, "float32": torch.float32, "float64": torch.float64}
-"""Types in which distances may be taken, by the names that settings give them; None: that of the calibration rows."""
+"""Types in which distances may be computed, by their name; None is the type of the calibration rows."""
 
 
 class ModuleOptions(NamedTuple):
-    """How a module runs: what is not part of a predictor."""
+    """Options of a module that are not part of its predictor."""
 
     normalized: bool
     dtype: str | None
@@ -56,7 +56,7 @@ class ModuleOptions(NamedTuple):
 
 
 class Stored(TensorModule):
-    """The arrays of a predictor, as a state dict holds them; what is computed with follows from them."""
+    """The arrays of a predictor, as a state dict stores them; all other tensors are derived from these."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super().__init__()
@@ -66,27 +66,75 @@ class Stored(TensorModule):
 
 
 class ConformalSets(NamedTuple):
-    """What a conformal module answers for a batch of b rows."""
+    """Prediction sets of a `ConformalModule` for a batch of b rows, as tensors on its device.
 
-    mask: Tensor  # (b, classes) bool: which labels belong
-    sizes: Tensor  # (b,) int64
-    thresholds: Tensor  # (b,) float64: a label belongs where its score is at most this
-    logits: Tensor  # (b, classes) as the network gave them
-
-
-class ConformalModule(nn.Module):
-    """A network that answers a batch with sets of labels: `module(batch).mask`, calibrated as `predictor` is.
-
-    `layer` is what `collect` was given: the name of a layer, a layer, or a function of the inputs. The calibration is
-    held in buffers, so `.to(device)` moves it and `state_dict()` saves it; in a fresh process,
-    `ConformalModule(model)` followed by `load_state_dict(state)` restores both. The network is put in evaluation mode.
-    `normalized` says that it returns probabilities, not logits. `dtype` is the type in which distances are taken, by
-    default that of the calibration rows; `tf32` lets a GPU round the factors of float32 products. `megabytes` bounds
-    the memory of a block of rows.
+    Parameters
+    ----------
+    mask : tensor of bool, shape (b, classes)
+        Whether each label is in the set.
+    sizes : tensor of int64, shape (b,)
+        Number of labels in each set.
+    thresholds : tensor of float64, shape (b,)
+        Threshold of each row: the set holds the labels whose score is at most this.
+    logits : tensor of shape (b, classes)
+        Logits of the network.
 
     Examples
     --------
+    >>> import torch
+    >>> from vicinal.torch import ConformalSets
+    >>> mask = torch.tensor([[True, False], [True, True]])
+    >>> ConformalSets(mask, mask.sum(1), torch.ones(2), torch.zeros(2, 2)).sizes
+    tensor([1, 2])
+    """
+
+    mask: Tensor
+    sizes: Tensor
+    thresholds: Tensor
+    logits: Tensor
+
+
+class ConformalModule(nn.Module):
+    """A network and its calibration as one module: `module(batch).mask` are prediction sets.
+
+    The calibration is stored in buffers: `.to(device)` moves it and `state_dict()` saves it. To restore both in a new
+    process, call `ConformalModule(model)` and then `load_state_dict(state)`. The module stays in evaluation mode.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network.
+    predictor : SetPredictor, optional
+        Its calibrated predictor. Without one, the module needs `load_state_dict` before it can be used.
+    layer : str, torch.nn.Module, callable or None, default "avgpool"
+        The layer that `collect` was given: its name, the layer, or a function of the inputs.
+    normalized : bool, default False
+        Whether the network returns probabilities instead of logits.
+    dtype : torch.dtype, optional
+        Type in which distances are computed, torch.float32 or torch.float64. Default: that of the calibration rows.
+    tf32 : bool, default False
+        Whether a GPU may round the factors of float32 products to 11 bits: faster, but less precise.
+    megabytes : float, default 2048
+        Limit on the memory for a block of rows.
+
+    Raises
+    ------
+    Incompatible
+        If the predictor predicts intervals, uses an approximate search, or reads representations and the model has no
+        such layer.
+    InvalidArgument
+        If `dtype` or `megabytes` is not valid.
+
+    See Also
+    --------
+    collect : Run a network over a loader.
+
+    Examples
+    --------
+    >>> import torch
     >>> import vicinal as vc
+    >>> from torch import nn
+    >>> from vicinal.torch import ConformalModule
     >>> network = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
     >>> rows = torch.randn(100, 2)
     >>> outputs, labels = vc.torch.collect(network, [(rows, torch.arange(100) % 3)], layer="1")
@@ -100,7 +148,7 @@ class ConformalModule(nn.Module):
     stored: Stored
     conformal: Conformal
     _source: Representations
-    _layer: tuple[Layer]  # not an attribute of its own: a layer would become a child
+    _layer: tuple[Layer]  # in a tuple, because torch would register a layer as a child module
     _predictor: SetPredictor | None
 
     def __init__(
@@ -128,40 +176,75 @@ class ConformalModule(nn.Module):
         self.register_buffer("settings", torch.zeros(0, dtype=torch.uint8))
         self.eval()
         if predictor is not None:
-            self._hold(_checked_predictor(predictor))
+            self._hold(_check_predictor(predictor))
 
     @property
     def layer(self) -> Layer:
-        """Where representations come from: the name of a layer, or a function of the inputs."""
+        """The source of the representations: the name of a layer, or a function of the inputs."""
         return self._layer[0]
 
     def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002
-        """Stay in evaluation mode: sets hold for the network as it was calibrated; train `module.model` itself."""
+        """Stay in evaluation mode; to train the network, call `module.model.train()`.
+
+        The coverage is guaranteed for the network as it was calibrated, which is in evaluation mode.
+
+        Parameters
+        ----------
+        mode : bool, default True
+            Ignored.
+
+        Returns
+        -------
+        ConformalModule
+            The module itself.
+        """
         del mode
         return super().train(mode=False)
 
     @property
     def coverage(self) -> Coverage:
-        """The coverage that was asked for."""
+        """The coverage of the sets."""
         return self._get_predictor().coverage
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised, in numbers and, as `str`, in words."""
+        """The guarantee, in numbers and, as `str`, in words."""
         return self._get_predictor().guarantee
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """The names of the classes, where they were given."""
+        """The names of the classes, or None."""
         return self._get_predictor().class_names
 
     def forward(
         self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
     ) -> ConformalSets:
-        """Return sets for a batch: a tensor, a tuple of arguments, or a dict of named ones, whose targets are left out.
+        """Return the prediction sets of a batch, as tensors.
 
-        A randomized score takes its U from `uniforms` (b,) in [0, 1], or from `row_ids`, which give the same U on every
-        device; without either, from the bits of the logits.
+        Parameters
+        ----------
+        batch : tensor, tuple or dict
+            Inputs of the network for b rows: one tensor, a tuple of arguments, or a dict of named arguments, whose
+            targets are ignored.
+        uniforms : tensor of shape (b,), optional
+            Numbers in [0, 1] for a randomized score.
+        row_ids : tensor or sequence of int or str, of length b, optional
+            Ids that determine the random numbers of a randomized score, the same on every device. Default: the random
+            numbers are computed from the logits.
+
+        Returns
+        -------
+        ConformalSets
+            The sets, on the device of the module.
+
+        Raises
+        ------
+        Incompatible
+            If the module has no calibration, or batch and network are on different devices.
+        ModelFailed
+            If the network raises an error.
+        ShapeMismatch, InvalidValue
+            If logits, representations or uniforms have the wrong shape or are not finite.
         """
         logits, rows = self._run_network(batch)
         return self._answer(logits, rows, uniforms, row_ids)
@@ -169,7 +252,33 @@ class ConformalModule(nn.Module):
     def predict(
         self, batch: Any, uniforms: Tensor | None = None, row_ids: Tensor | Sequence[int] | Sequence[str] | None = None
     ) -> PredictionSets:
-        """Return the same sets in memory, with class names where they were given: for `evaluate` and `.labels()`."""
+        """Return the prediction sets of a batch as numpy arrays, for `evaluate` and `.labels()`.
+
+        Parameters
+        ----------
+        batch : tensor, tuple or dict
+            Inputs of the network for b rows: one tensor, a tuple of arguments, or a dict of named arguments, whose
+            targets are ignored.
+        uniforms : tensor of shape (b,), optional
+            Numbers in [0, 1] for a randomized score.
+        row_ids : tensor or sequence of int or str, of length b, optional
+            Ids that determine the random numbers of a randomized score, the same on every device. Default: the random
+            numbers are computed from the logits.
+
+        Returns
+        -------
+        PredictionSets
+            The sets, with class names if there are any.
+
+        Raises
+        ------
+        Incompatible
+            If the module has no calibration, or batch and network are on different devices.
+        ModelFailed
+            If the network raises an error.
+        ShapeMismatch, InvalidValue
+            If logits, representations or uniforms have the wrong shape or are not finite.
+        """
         logits, rows = self._run_network(batch)
         _check_shapes(self.conformal, logits, rows)
         with torch.no_grad():
@@ -185,7 +294,32 @@ class ConformalModule(nn.Module):
         uniforms: Tensor | None = None,
         row_ids: Tensor | Sequence[int] | Sequence[str] | None = None,
     ) -> ConformalSets:
-        """Return sets for what the network said before: logits (b, classes) and representations (b, d)."""
+        """Return the prediction sets for outputs that the network computed before.
+
+        Parameters
+        ----------
+        logits : tensor of shape (b, classes)
+            Logits of the network.
+        representations : tensor of shape (b, d), optional
+            Representations, if the predictor reads them.
+        uniforms : tensor of shape (b,), optional
+            Numbers in [0, 1] for a randomized score.
+        row_ids : tensor or sequence of int or str, of length b, optional
+            Ids that determine the random numbers of a randomized score, the same on every device. Default: the random
+            numbers are computed from the logits.
+
+        Returns
+        -------
+        ConformalSets
+            The sets, on the device of the module.
+
+        Raises
+        ------
+        Incompatible
+            If an argument is not a tensor, or is on another device.
+        ShapeMismatch, InvalidValue
+            If logits, representations or uniforms have the wrong shape or are not finite.
+        """
         for name, table in (("logits", logits), ("representations", representations)):
             if not (isinstance(table, Tensor) or (table is None and name == "representations")):
                 msg = f"{name} must be a tensor; got {type(table).__name__}. Use torch.from_numpy(...)."
@@ -193,21 +327,65 @@ class ConformalModule(nn.Module):
         return self._answer(logits, representations, uniforms, row_ids)
 
     def at(self, coverage: Coverage) -> ConformalModule:
-        """Return a module for another coverage; it shares the network."""
+        """Return a module with another coverage, which shares the network.
+
+        Parameters
+        ----------
+        coverage : float
+            The new coverage.
+
+        Returns
+        -------
+        ConformalModule
+            A new module.
+
+        Raises
+        ------
+        TooFewRows
+            If there are too few calibration rows for this coverage.
+        """
         found = ConformalModule(self.model, layer=self.layer, megabytes=self.megabytes)
         found._options = self._options
         found._hold(self._get_predictor().at(coverage))
         return found
 
     def to_onnx(self, path: str | Path, batch: Tensor) -> Path:
-        """Write network and calibration as one ONNX graph, traced on a batch, for any number of rows.
+        """Export network and calibration as one ONNX graph for any number of rows.
 
-        Its outputs are mask, sizes, thresholds and logits; its inputs are batch and, for a randomized score, uniforms.
+        The graph has the outputs mask, sizes, thresholds and logits, and the inputs batch and, for a randomized score,
+        uniforms.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write.
+        batch : tensor
+            A batch of inputs to trace the network on.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        Incompatible
+            If the method is `Exact`, the batch is not one tensor, or the graph is too large for the format.
+        MissingExtra
+            If onnx or onnxscript is not installed.
+        ModelFailed
+            If the network cannot be traced.
         """
         return write_onnx(self, path, batch, randomized=self._get_conformal().randomized)
 
     def extra_repr(self) -> str:
-        """Return layer and coverage."""
+        """Return the layer and the coverage, for the `repr` of the module.
+
+        Returns
+        -------
+        str
+            A text such as "layer='avgpool', coverage=0.9".
+        """
         return f"layer={self.layer!r}, " + (f"coverage={self.coverage}" if len(self.settings) else "no calibration")
 
     def _get_predictor(self) -> SetPredictor:
@@ -221,7 +399,7 @@ class ConformalModule(nn.Module):
         return self.conformal
 
     def _run_network(self, batch: Any) -> tuple[Tensor, Tensor | None]:
-        """Return what the network says of a batch in evaluation mode, and the representations of its rows."""
+        """Run the network on a batch in evaluation mode; return its outputs and the representations of the rows."""
         self._get_conformal()
         if torch.compiler.is_compiling():
             return run_network(self.model, inputs_of(batch, self.model), self._source)
@@ -229,7 +407,7 @@ class ConformalModule(nn.Module):
             return run_network(self.model, inputs_of(batch, self.model), self._source)
 
     def _hold(self, predictor: SetPredictor) -> None:
-        """Take a predictor: its parts on tensors, what a state dict stores of it, and the tap on the layer."""
+        """Store a predictor: its parts as tensors, its arrays for the state dict, and a hook on the layer."""
         options = self._options
         precision = Precision(DTYPES[options.dtype], tf32=options.tf32)
         conformal = Conformal(predictor, precision, normalized=options.normalized)
@@ -237,12 +415,12 @@ class ConformalModule(nn.Module):
         writer = Writer()
         header = write_header(predictor.document(), writer)
         stored = Stored({name: column.array for name, column in writer.columns.items()})
-        # A function cannot be stored: that there was one is said, so that it is asked for again.
+        # A function cannot be stored; a flag says that there was one, so that loading can ask for it.
         function = callable(self.layer) and conformal.reads_representations
         layer = self.layer if isinstance(self.layer, str) else None
         text = {"format": FORMAT, "header": header, "arrays": stored.names, "layer": layer, "function": function}
         weight = first_weight(self.model)
-        # A network without weights yet is given them, and a device with them, later.
+        # A network on the meta device gets its weights, and with them its device, later.
         home = weight.device if weight is not None and weight.device.type != "meta" else torch.device("cpu")
         self._predictor, self.conformal, self.stored = predictor, conformal.to(home), stored.to(home)
         self.settings = _to_bytes({**text, **options._asdict()}).to(home)
@@ -250,7 +428,7 @@ class ConformalModule(nn.Module):
         self._tap()
 
     def _tap(self) -> None:
-        """Put a tap on the layer; it stays, since a hook that comes and goes cannot be compiled."""
+        """Put a hook on the layer; it stays, because a hook that is added and removed cannot be compiled."""
         self._untap()
         self._source = Representations(self.model, self.layer if self.conformal.reads_representations else None)
         if self._source.apart is not None:
@@ -258,28 +436,28 @@ class ConformalModule(nn.Module):
         self._untap = finalize(self, self._source.attach())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the tap, which belongs to this module alone."""
+        """Leave out the hook, which belongs to this module alone."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_source", "_untap")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Put a tap on the layer of this copy."""
+        """Put a hook on the layer of this copy."""
         super().__setstate__(state)
         self._untap = int
         if "conformal" in self._modules:
             self._tap()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
-        """Make the parts that the state describes, so that torch finds room for every array."""
+        """Create the parts that the state describes, so that torch can load every array."""
         settings = state_dict.get(f"{prefix}settings")
         if settings is None and self._predictor is None:
-            msg = "the state dict holds no calibration: it is a network's alone. Give this module a predictor."
+            msg = "the state dict holds a network without calibration. Give this module a predictor first."
             raise UnsupportedArtifact(msg)
         if settings is not None and len(settings):
             predictor, options, layer = _from_state(settings, state_dict, f"{prefix}stored.")
             if layer is True and not callable(self.layer):
                 msg = (
-                    "this calibration took its representations from a function, which a state dict cannot hold: give "
-                    "it again, as in ConformalModule(model, layer=function)."
+                    "this calibration computed its representations with a function, which a state dict cannot store. "
+                    "Pass the function again: ConformalModule(model, layer=function)."
                 )
                 raise Incompatible(msg)
             if isinstance(layer, str):
@@ -290,27 +468,27 @@ class ConformalModule(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def _answer(self, logits: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any) -> ConformalSets:
-        """Return sets, block by block of as many rows as fit the memory; a graph takes all rows at once."""
+        """Return sets, in blocks of rows that fit the memory; a graph takes all rows at once."""
         conformal, outputs = self._get_conformal(), logits.detach()
         with torch.no_grad():
             _check_shapes(conformal, outputs, rows)
             if not torch.compiler.is_compiling():
                 mask, thresholds, _ = self._in_blocks(outputs, rows, uniforms, row_ids)
             elif conformal.thresholds.traceable or torch.compiler.is_exporting():
-                given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
+                given = _choose_uniforms(conformal, outputs, uniforms, row_ids)
                 mask, thresholds, _ = conformal(outputs, rows, given)
             else:
-                # The network is compiled, its calibration not. Said here: a decorator would import the compiler.
+                # The network is compiled, its calibration is not. A decorator would import the compiler.
                 mask, thresholds, _ = torch.compiler.disable(self._in_blocks)(outputs, rows, uniforms, row_ids)
             return ConformalSets(mask, mask.sum(1), thresholds, logits)
 
     def _in_blocks(
         self, outputs: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return members, thresholds, and the probability of each row's top label."""
+        """Return members, thresholds, and the probability of the most likely label of each row."""
         conformal = self._get_conformal()
         _check_values(conformal, outputs, rows)
-        given = _chosen_uniforms(conformal, outputs, uniforms, row_ids)
+        given = _choose_uniforms(conformal, outputs, uniforms, row_ids)
 
         def answer(block: slice, *, listed: bool) -> tuple[Tensor, Tensor, Tensor]:
             tables = (None if one is None else one[block] for one in (outputs, rows, given))
@@ -321,14 +499,14 @@ class ConformalModule(nn.Module):
         return mask, thresholds, confidences
 
 
-def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | None, row_ids: Any) -> Tensor | None:
-    """Return U as passed, or hashed from row ids; None where the score uses none, or hashes the outputs."""
+def _choose_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | None, row_ids: Any) -> Tensor | None:
+    """Return the uniforms as passed, or hashed from row ids; None if the score uses none or hashes the outputs."""
     if not conformal.randomized:
         return None
     if uniforms is None and row_ids is not None:
         uniforms = hash_words(row_id_words(row_ids, outputs.device), conformal.id_keys)
     if uniforms is None and torch.compiler.is_exporting():
-        msg = "a graph of a randomized score takes uniforms: export with (batch, torch.rand(len(batch)))."
+        msg = "a graph of a randomized score needs uniforms: export it with (batch, torch.rand(len(batch)))."
         raise Incompatible(msg)
     if uniforms is None or torch.compiler.is_compiling():
         return uniforms
@@ -343,31 +521,34 @@ def _chosen_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | N
 
 
 def _check_shapes(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -> None:
-    """Refuse outputs of another shape than was calibrated, or on another device."""
+    """Refuse outputs that do not have the calibrated shape, or are on another device."""
     classes, home = conformal.n_classes, conformal.output_keys.device
     if outputs.ndim != 2 or outputs.shape[1] != classes or not outputs.is_floating_point():  # noqa: PLR2004
         msg = (
-            f"the network must give {classes} logits a row, as it did when the predictor was calibrated; "
+            f"the network must return {classes} logits per row, as in calibration; "
             f"got {outputs.dtype} {tuple(outputs.shape)}."
         )
         raise ShapeMismatch(msg)
     if outputs.device != home:
-        msg = f"the calibration is on {home} and the network answers on {outputs.device}; use module.to(...)."
+        msg = (
+            f"the calibration is on {home}, but the outputs of the network are on {outputs.device}. Move the module "
+            "with module.to(...)."
+        )
         raise Incompatible(msg)
     for width in conformal.widths:
         if rows is None or rows.ndim != 2 or rows.shape[1] != width or rows.shape[0] != outputs.shape[0]:  # noqa: PLR2004
             came = "none" if rows is None else f"shape {tuple(rows.shape)}"
             msg = (
-                f"the layer must give representations of {width} columns, one for each row, as in calibration; got "
-                f"{came}. Is it the same layer?"
+                f"the layer must return one representation of {width} columns for each row, as in calibration; got "
+                f"{came}. Check that it is the same layer."
             )
             raise ShapeMismatch(msg)
 
 
 def _check_values(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -> None:
-    """Refuse NaN, infinities, and logits that should be probabilities or the other way round."""
+    """Refuse NaN, infinities, and probabilities in place of logits or the other way round."""
     named = {name: table for name, table in (("logits", outputs), ("representations", rows)) if table is not None}
-    # The smallest and the largest tell in one pass whether all are finite; one look at the device is enough for both.
+    # All are finite if the smallest and the largest are; this needs one transfer from the device.
     ends = [end.double() for table in named.values() if table.numel() for end in table.aminmax()]
     if ends and not bool(torch.stack(ends).isfinite().all()):
         name, table = next((name, table) for name, table in named.items() if not bool(table.isfinite().all()))
@@ -379,23 +560,23 @@ def _check_values(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
 
 
 def _check_layer(model: nn.Module, layer: Layer, conformal: Conformal) -> None:
-    """Refuse a layer that the model does not have, and none where one is needed."""
+    """Refuse a layer that the model does not have, and a missing layer if one is needed."""
     if conformal.reads_representations and layer is None:
-        msg = "this predictor looks at representations: name the layer that they come from."
+        msg = "this predictor reads representations: pass the layer that they come from."
         raise Incompatible(msg)
     if conformal.reads_representations:
         Representations(model, layer)
 
 
 def _to_bytes(settings: dict[str, Any]) -> Tensor:
-    """Return settings as bytes, (length,), that a state dict can hold."""
+    """Return settings as a tensor of bytes, (length,), that a state dict can store."""
     return torch.from_numpy(np.frombuffer(json.dumps(settings).encode(), np.uint8).copy())
 
 
 def _from_state(
     settings: Tensor, state: Mapping[str, Tensor], prefix: str
 ) -> tuple[SetPredictor, ModuleOptions, str | bool | None]:
-    """Return the predictor and the options that a state dict holds, and its layer (True: a function)."""
+    """Return the predictor, the options and the layer (True: a function) of a state dict."""
     try:
         found = strict_json(settings.detach().cpu().numpy().astype(np.uint8).tobytes().decode())
         if found["format"] != FORMAT:
@@ -412,13 +593,13 @@ def _from_state(
     except (VicinalError, ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
         msg = f"the state dict is damaged, or was cast to other types: {one_line(error)}"
         raise CorruptArtifact(msg) from error
-    return _checked_predictor(predictor), options, layer
+    return _check_predictor(predictor), options, layer
 
 
-def _checked_predictor(predictor: object) -> SetPredictor:
-    """Refuse what is no predictor of sets."""
+def _check_predictor(predictor: object) -> SetPredictor:
+    """Refuse anything but a SetPredictor."""
     if not isinstance(predictor, SetPredictor):
-        hint = " For intervals, give what collect returns to predictor.predict."
+        hint = " For intervals, pass the outputs that collect returns to predictor.predict."
         hint = hint if isinstance(predictor, IntervalPredictor) else ""
         msg = f"predictor must be a SetPredictor, made by calibrate or load; got {type(predictor).__name__}.{hint}"
         raise Incompatible(msg)

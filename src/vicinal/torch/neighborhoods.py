@@ -1,4 +1,4 @@
-"""Who is a neighbor of a query, and with which weight: the rule of every localizer, for a block of queries at once."""
+"""Neighbors of queries and their weights by the rule of any localizer, for a block of queries at once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from vicinal.torch.weights import log_weight_ratio
 
 
 class NearRows(NamedTuple):
-    """The neighbors of q queries in ascending order of their rows, which lie in score order.
+    """The neighbors of q queries in ascending order of their rows, which are in score order.
 
-    Either all rows stand in columns, or the k neighbors of each query do, with a few more that may be tied with them.
+    The columns are either all rows, or the k neighbors of each query and a few more that may be tied with them.
     """
 
     columns: Tensor | None  # (q, k) rows as int32, ascending; None: column j is row j
-    member: Tensor  # (q, n or k) who is a neighbor; a weight may underflow to 0
-    weights: Tensor  # (q, n or k) float64, relative to the nearest; 0 for who is no neighbor
+    member: Tensor  # (q, n or k) whether it is a neighbor; a weight may underflow to 0
+    weights: Tensor  # (q, n or k) float64, relative to the nearest; 0 if it is not a neighbor
     cumulative: Tensor  # (q, n or k) float64
     nearest: Tensor  # (q,) squared distance of the nearest neighbor
-    empty: Tensor  # (q,) the ball was empty, and everyone stands in
+    empty: Tensor  # (q,) the ball was empty, so that all rows are neighbors
 
     @property
     def total(self) -> Tensor:
@@ -41,11 +41,11 @@ class NearRows(NamedTuple):
         return torch.where(places > 0, before, 0.0).reshape(rows.shape)
 
     def values(self, column: Tensor) -> Tensor:
-        """Return what a column of all rows, (n,), holds for the neighbors, broadcast to (q, n or k)."""
+        """Return the entries of a column of all rows, (n,), for the neighbors, broadcast to (q, n or k)."""
         return column[None] if self.columns is None else column[self.columns]
 
     def value_at(self, column: Tensor, places: Tensor, beyond: float) -> Tensor:
-        """Return what a column of all rows holds for the neighbor at each place, (q,); `beyond` past the last."""
+        """Return the entry of a column of all rows for the neighbor at each place, (q,); `beyond` past the last."""
         last = self.weights.shape[1] - 1
         at = places.clamp_max(last)
         rows = at if self.columns is None else self.columns.gather(1, at[:, None])[:, 0].long()
@@ -53,9 +53,9 @@ class NearRows(NamedTuple):
 
 
 def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> NearRows:
-    """Return the neighbors under a rule; infinite distances are nobody, rows tied at the k-th distance all belong.
+    """Return the neighbors by a rule; rows at infinite distance are none, rows tied at the k-th distance all are.
 
-    With `listed`, few neighbors are listed, and `TooManyTied` is raised where more are tied than that leaves room for.
+    With `listed`, the neighbors are listed if they are few; `TooManyTied` is raised if too many are tied for the list.
     """
     k, squared = rule.n_neighbors, distances.squared
     if listed and is_listed(rule, squared.shape[1]):
@@ -65,7 +65,7 @@ def neighborhood(distances: Distances, rule: Rule, *, listed: bool = False) -> N
     empty = ~member.any(1)
     member = member | (empty[:, None] & finite)
     nearest = torch.where(member, squared, math.inf).amin(1)
-    # Who is no neighbor may be infinitely far: a weight is asked for where it counts only.
+    # Other rows may be infinitely far, so weights are computed for neighbors only.
     weights = torch.where(member, _weights(torch.where(member, squared, 0.0), nearest, rule), 0.0)
     if rule.radius2 >= 0.0:
         weights = torch.where(empty[:, None], member.double(), weights)
@@ -78,7 +78,7 @@ def limits(squared: Tensor, k: int) -> Tensor:
 
 
 def _members(distances: Distances, rule: Rule, k: int) -> Tensor:
-    """Return who is a neighbor, (q, n)."""
+    """Return whether each row is a neighbor, (q, n)."""
     squared = distances.squared
     if rule.radius2 >= 0.0:
         return squared <= rule.radius2
@@ -92,7 +92,7 @@ def _list_neighbors(distances: Distances, rule: Rule, k: int) -> NearRows:
     nearest_first, rows = distances.squared.topk(k + TIES, dim=1, largest=False, sorted=True)
     last = nearest_first[:, k - 1 : k]
     beyond = nearest_first[:, -1:] <= last * (1.0 + distances.slack)
-    # Infinite distances are nobody's; a query with fewer than k others is rare enough to be done in columns.
+    # Rows at infinite distance are not neighbors; a query with fewer than k others is rare and uses all columns.
     if bool((beyond | (last == math.inf)).any()):
         raise TooManyTied
     columns, order = rows.int().sort(1)

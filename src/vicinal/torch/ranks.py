@@ -1,4 +1,4 @@
-"""The local rank of tensors, and the thresholds of a plugged-in level: a float64 whole number of 2^-32."""
+"""Local ranks on tensors, as float64 multiples of 2^-32, and the thresholds of a plugged-in level."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rank_units(below: Tensor, total: Tensor) -> Tensor:
 
 
 def own_ranks(near: NearRows, first_tied: Tensor) -> Tensor:
-    """Return the rank of each query's own score among its neighbors, (q,).
+    """Return the rank of the own score of each query among its neighbors, (q,).
 
     `first_tied` counts the rows whose score lies strictly below the query's.
     """
@@ -28,7 +28,7 @@ def own_ranks(near: NearRows, first_tied: Tensor) -> Tensor:
 def plugged_thresholds(near: NearRows, scores: Tensor, rank: Tensor, value: Tensor) -> Tensor:
     """Return the largest accepted score of each query at a level (rank, value), (q,).
 
-    The smallest neighbor score that reaches the rank, the smallest that passes it, and the level's own between them.
+    It is found from the smallest neighbor score that reaches the rank, the smallest that exceeds it, and `value`.
     """
     ranks = rank_units(near.cumulative, near.total[:, None])
     reached = near.value_at(scores, (ranks < rank).sum(1), -math.inf)
@@ -52,6 +52,6 @@ def plugged_counts(near: NearRows, scores: Tensor, pairs: tuple[Tensor, Tensor],
 
 
 def effective_sizes(near: NearRows) -> Tensor:
-    """Return how many equally weighted neighbors those of each query are worth, (q,)."""
+    """Return the effective number of neighbors of each query, (q,)."""
     squares = near.weights.square().sum(1)
     return torch.where(squares > 0.0, near.total.square() / squares, 0.0)

@@ -1,4 +1,4 @@
-"""Running a network on a batch, and saying in a sentence what went wrong where it does not run."""
+"""Run a network on a batch; an error explains in one sentence why it failed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vicinal.errors import Incompatible, InvalidValue, ModelFailed, VicinalError
 from vicinal.torch.layers import Representations, call_with, logits_of
 
 SURE = 8
-"""Rows that sum to one and are no probabilities: as many as this are not met by chance."""
+"""From this many rows that sum to one, assume probabilities."""
 
 HALVES = (torch.float16, torch.bfloat16)
 
 
 def run_network(model: nn.Module, inputs: Any, representations: Representations) -> tuple[Tensor, Tensor | None]:
-    """Return what a model says of a batch, and the representations of its rows; say what failed where it does."""
+    """Return the outputs of a model for a batch, and the representations of its rows; explain a failure."""
     if torch.compiler.is_compiling():
         return _run_network(model, inputs, representations)
     if isinstance(inputs, np.ndarray):
@@ -36,7 +36,7 @@ def run_network(model: nn.Module, inputs: Any, representations: Representations)
 
 @contextmanager
 def evaluating(*networks: nn.Module | None) -> Iterator[None]:
-    """Put networks in evaluation mode, and the mode of every layer back afterwards."""
+    """Put networks in evaluation mode; restore the mode of every layer afterwards."""
     training = [module for network in networks if network is not None for module in network.modules()]
     training = [module for module in training if module.training]
     try:
@@ -56,10 +56,13 @@ def _run_network(model: nn.Module, inputs: Any, representations: Representations
 
 
 def explain_failure(error: Exception, model: nn.Module, inputs: Any) -> str:
-    """Return a sentence about a model that raised: what its weights and the batch do not agree in, if anything."""
-    said = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'without a word'}"
+    """Explain an error of a model: how its weights and the batch disagree, if they do."""
+    said = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"
     if isinstance(error, TypeError) and isinstance(inputs, (tuple, list, Mapping)):
-        return f"a tuple or a dict is taken for the network's arguments; give those it takes, without targets. ({said})"
+        return (
+            "a tuple or dict is passed on as the arguments of forward; leave out targets and other entries that "
+            f"forward does not take. ({said})"
+        )
     weights, given = first_weight(model), list(tensors(inputs))
     floats = [tensor for tensor in given if tensor.is_floating_point()]
     if weights is not None and given and weights.device != given[0].device:
@@ -79,11 +82,11 @@ def explain_failure(error: Exception, model: nn.Module, inputs: Any) -> str:
 
 
 def check_normalized(outputs: Tensor, tolerance: float, *, normalized: bool) -> None:
-    """Refuse outputs that are said to be probabilities and are none, and logits that surely are probabilities."""
+    """Refuse outputs that should be probabilities and are not, and logits that are probabilities."""
     proper = (outputs >= 0).all(1) & ((outputs.double().sum(1) - 1.0).abs() <= tolerance)
     if normalized and not bool(proper.all()):
         row = int((~proper).nonzero()[0])
-        msg = f"normalized=True says that the network returns probabilities; row {row} of a batch does not sum to one."
+        msg = f"with normalized=True the network must return probabilities; row {row} of a batch does not sum to one."
         raise InvalidValue(msg)
     if not normalized and len(outputs) >= SURE and bool(proper.all()):
         msg = "the network returns probabilities, not logits: every row sums to one. Pass normalized=True."
@@ -91,7 +94,7 @@ def check_normalized(outputs: Tensor, tolerance: float, *, normalized: bool) -> 
 
 
 def first_weight(model: nn.Module) -> Tensor | None:
-    """Return a floating-point weight of the model, or None where it has none."""
+    """Return a floating-point weight of the model, or None."""
     every = [*model.parameters(), *model.buffers()]
     return next((tensor for tensor in every if tensor.is_floating_point()), every[0] if every else None)
 

@@ -1,4 +1,4 @@
-"""Exact search by brute force on a device of torch: what `ExactSearch` does, with blocks that stay there."""
+"""Exact search by brute force on a torch device: like `ExactSearch`, with blocks that stay on the device."""
 
 from __future__ import annotations
 
@@ -22,15 +22,32 @@ from vicinal.torch.engine import TensorBlock, on_device
 
 @dataclass(frozen=True)
 class TorchSearch(ExactNeighborSearch):
-    """Exact neighbors on a device of torch, for `calibrate(search=...)` and what it returns, and for `tune`.
+    """Exact nearest neighbors on a torch device, for `calibrate(search=...)` and `tune(search=...)`.
 
-    Distances are exact up to the rounding of their type: float32 rows by float32 products (`dtype` says another type),
-    rows of float64 by float64 ones. Rows tied at the k-th distance all belong; distances are tied where they are equal,
-    in float64 where they agree to 2^-36. `megabytes` bounds the memory of a block of queries. `tf32` lets a GPU round
-    the factors of float32 products to 11 bits, which is fast and coarse.
+    Parameters
+    ----------
+    device : str or torch.device, default "cpu"
+        Device to search on.
+    megabytes : float, default 2048
+        Limit on the memory for a block of queries.
+    dtype : torch.dtype, optional
+        Type in which distances are computed, torch.float32 or torch.float64. Default: that of the rows.
+    tf32 : bool, default False
+        Whether a GPU may round the factors of float32 products to 11 bits: faster, but less precise.
+
+    Raises
+    ------
+    InvalidArgument
+        If the device cannot be used, or another argument is not valid.
+
+    Notes
+    -----
+    Distances are exact up to the rounding of their type. All rows tied at the k-th distance are neighbors; in float32
+    distances are tied if they are equal, in float64 products if they agree to a relative difference of 2^-36.
 
     Examples
     --------
+    >>> from vicinal.torch import TorchSearch
     >>> TorchSearch("cpu")
     TorchSearch(device='cpu', megabytes=2048.0, dtype=None, tf32=False)
     """
@@ -55,14 +72,29 @@ class TorchSearch(ExactNeighborSearch):
     def distances(
         self, reference: Reference, queries: Readable, *, progress: str | None = None
     ) -> Iterator[TensorBlock]:
-        """Yield blocks of consecutive queries with their distances to all rows, on the device."""
+        """Yield blocks of consecutive queries with their distances to all reference rows.
+
+        Parameters
+        ----------
+        reference : Reference
+            The n reference rows.
+        queries : array of shape (q, d)
+            The queries.
+        progress : str, optional
+            Title of a progress bar. Default: no bar.
+
+        Yields
+        ------
+        TensorBlock
+            Queries and their distances, on the device.
+        """
         held, bar = self._get_rows(reference), Bar(progress or "", len(queries), shown=progress is not None)
-        # Distances take a part of the memory, and what is computed of them the rest.
+        # Distances take a part of the memory, and the computations on them the rest.
         each = DISTANCE_BYTES * reference.n
         step = rows_at_once(self.megabytes, 5 * each // 4)
         with bar:
             for rows in slices(0, len(queries), step):
-                with torch.inference_mode():  # not while a block is worked on: that is the engine's
+                with torch.inference_mode():  # not around the yield: the engine sets its own mode
                     some = on_device(self.device, queries[rows])[0].to(held.padded.dtype)
                     found = distances(some, held, Arithmetic(self.tf32))
                 left = self.megabytes - each * (rows.stop - rows.start) / 2**20
@@ -70,13 +102,24 @@ class TorchSearch(ExactNeighborSearch):
                 bar.advance(rows.stop - rows.start)
 
     def arithmetic(self, reference: Reference) -> str:
-        """Return what distances are like on this device."""
+        """Return a description of how distances are computed, which a saved predictor compares when it is loaded.
+
+        Parameters
+        ----------
+        reference : Reference
+            The reference rows.
+
+        Returns
+        -------
+        str
+            Library, type and kind of device; empty if the rows have no columns.
+        """
         held = self._get_rows(reference)
         words = f"torch {held.padded.dtype} {held.padded.device.type}{' tf32' if self.tf32 else ''}"
         return words if reference.width else ""
 
     def _get_rows(self, reference: Reference) -> DeviceRows:
-        """Return the reference rows on the device; they are sent once, and go when the reference does."""
+        """Return the reference rows on the device; they are copied once, and freed with the reference."""
         key = (str(self.device), self.dtype)
         known = HELD.setdefault(reference, {})
         if key not in known:
@@ -87,4 +130,4 @@ class TorchSearch(ExactNeighborSearch):
 
 
 HELD: WeakKeyDictionary[Reference, dict[tuple[str, torch.dtype | None], DeviceRows]] = WeakKeyDictionary()
-"""Reference rows that were sent to devices."""
+"""Reference rows that were copied to devices."""

@@ -1,4 +1,4 @@
-"""Columns that grow batch by batch: in memory, or in .npy files that are whole or not there."""
+"""Columns that grow batch by batch: in memory, or in .npy files that are complete or missing."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ KNOWN = {
     "targets",
     "class_names",
 }
-"""Files that a folder can hold."""
+"""Names of the files of a folder."""
 
 SYNCED = 2**24
-"""Bytes after which files are written to the disk itself."""
+"""Number of bytes after which files are flushed to the disk."""
 
 
 class Columns(ABC):
-    """Arrays by name, each batch as wide as the first."""
+    """Arrays by name; all batches have the same shape of rows."""
 
     def __init__(self) -> None:
         self.n_rows = 0
         self.like: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
 
     def add(self, batch: dict[str, NDArray[Any]]) -> None:
-        """Add the rows of a batch; refuse rows of another shape than the first."""
+        """Append the rows of a batch; refuse rows of another shape than the first."""
         for name, array in batch.items():
             shape, dtype = self.like.setdefault(name, (array.shape[1:], array.dtype))
             if array.shape[1:] != shape:
                 msg = (
                     f"{name} must have the same shape in every batch: {shape} in the first, {array.shape[1:]} now. "
-                    "Where inputs differ in length, take their mean in a function: layer=lambda inputs: ..."
+                    "If inputs differ in length, average them in a function: layer=lambda inputs: ..."
                 )
                 raise ShapeMismatch(msg)
             self.append(name, np.ascontiguousarray(array, dtype=dtype))
@@ -59,11 +59,11 @@ class Columns(ABC):
 
     @abstractmethod
     def label(self, class_names: Sequence[str] | None) -> None:
-        """Keep the names of classes where the rows are kept."""
+        """Store the names of the classes with the rows."""
 
     @abstractmethod
     def column(self, name: str) -> NDArray[Any]:
-        """Return a column, after all rows were added."""
+        """Return a column after all rows were appended."""
 
 
 class InMemory(Columns):
@@ -78,15 +78,15 @@ class InMemory(Columns):
         self.pieces.setdefault(name, []).append(array)
 
     def label(self, class_names: Sequence[str] | None) -> None:
-        """Keep nothing: who collects in memory has the names."""
+        """Do nothing: the outputs in memory get the names directly."""
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a column; the batches it came in are let go."""
+        """Return a column and free its batches."""
         return np.concatenate(self.pieces.pop(name))
 
 
 class InFiles(Columns):
-    """Columns in files of a folder, such as logits.npy, mapped into memory when they are read."""
+    """Columns in files of a folder, such as logits.npy, mapped into memory for reading."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         super().__init__()
@@ -95,32 +95,32 @@ class InFiles(Columns):
         self.unsynced = 0
 
     def append(self, name: str, array: NDArray[Any]) -> None:
-        """Append rows to a column's file."""
+        """Append rows to the file of a column."""
         if name not in self.files:
             self.files[name] = self.stack.enter_context(replacing(self.folder / f"{name}.npy"))
             self.files[name].write(self._header(name, 0))
         self.files[name].write(array.data)
         self.unsynced += array.nbytes
         if self.unsynced > SYNCED:
-            # Little by little: at the end, a disk that has to take all at once would be waited for.
+            # In steps, because flushing everything at the end would take long.
             for file in self.files.values():
                 file.flush()
                 getattr(os, "fdatasync", os.fsync)(file.fileno())
             self.unsynced = 0
 
     def label(self, class_names: Sequence[str] | None) -> None:
-        """Keep the names of classes in a file beside the rows."""
+        """Store the names of the classes in a file next to the rows."""
         if class_names is not None:
             self.files["class_names"] = self.stack.enter_context(replacing(self.folder / "class_names.npy"))
             np.save(self.files["class_names"], np.array(class_names, dtype=np.str_), allow_pickle=False)
 
     def finish(self) -> None:
-        """Say in every file how many rows it has."""
+        """Write the final number of rows into every file."""
         for name, file in self.files.items():
             if name not in self.like:
                 continue
             file.seek(0)
-            # As long as it was without rows: numpy leaves room for the first axis to grow.
+            # The header keeps its length: numpy leaves room for the first axis to grow.
             file.write(self._header(name, self.n_rows))
 
     def column(self, name: str) -> NDArray[Any]:
@@ -138,7 +138,7 @@ class InFiles(Columns):
 
 @contextmanager
 def columns(store: str | Path | None) -> Iterator[Columns]:
-    """Yield columns in memory, or in the folder `store`, whose files change only when all rows are there."""
+    """Yield columns in memory, or in the folder `store`, whose files are replaced when all rows are complete."""
     if store is None:
         yield InMemory()
         return
@@ -152,6 +152,6 @@ def columns(store: str | Path | None) -> Iterator[Columns]:
         found = InFiles(folder, stack)
         yield found
         found.finish()
-    # What another run left would be taken for these rows.
+    # Files of an earlier run would be mistaken for columns of these rows.
     for name in KNOWN - set(found.files):
         (folder / f"{name}.npy").unlink(missing_ok=True)

@@ -23,16 +23,16 @@ from vicinal.torch.namespace import xp
 from vicinal.torch.neighborhoods import NearRows, neighborhood
 
 EQUAL, COARSELY_EQUAL = 2.0**-40, 2.0**-20
-"""Scores of probabilities that differ by less are the same; the second where float32 distances enter them."""
+"""Scores that differ by less are equal; the second value applies if float32 distances enter the scores."""
 
 
 def at_least_single(rows: Tensor) -> Tensor:
-    """Return half precision as float32, and anything else as it is."""
+    """Return half precision as float32, and other types unchanged."""
     return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
 
 
 def on_cpu(rows: Tensor) -> bool:
-    """Return whether rows lie where numpy can see them, and are no part of a graph."""
+    """Return whether rows are on the CPU and not part of a graph."""
     return rows.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
@@ -42,7 +42,7 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
 
 
 class TensorModule(nn.Module):
-    """A module whose tensors move to a device but keep their types: `.half()` does not round what was calibrated."""
+    """A module whose tensors move between devices but keep their types: `.half()` does not change them."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002
         def move(tensor: Tensor) -> Tensor:
@@ -53,13 +53,13 @@ class TensorModule(nn.Module):
         return self
 
     def keep(self, **tensors: Tensor) -> None:
-        """Hold tensors that follow from the stored arrays, and so are not stored again."""
+        """Register tensors that are derived from the stored arrays and not stored themselves."""
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor, persistent=False)
 
 
 class TensorPart(TensorModule):
-    """A part whose formula is asked for tensors: `bound` is a copy of it with tensors in place of its arrays."""
+    """A part whose formula runs on tensors: `bound` is a copy of the part with tensors in place of its arrays."""
 
     bound: Any
 
@@ -75,12 +75,12 @@ class TensorPart(TensorModule):
         return self
 
     def _bind(self) -> None:
-        # Not an attribute that torch would take for a module or a tensor of its own.
+        # Set directly, so that torch does not register it as a module or tensor.
         object.__setattr__(self, "bound", _with_tensors(self.part, iter(self._buffers.values())))
 
 
 def _arrays(part: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays of a part, and of the parts that it is made of."""
+    """Yield the arrays of a part and of the parts inside it."""
     if isinstance(part, np.ndarray):
         yield part
     elif isinstance(part, tuple):
@@ -106,7 +106,7 @@ def _with_tensors(part: Any, tensors: Iterator[Tensor | None]) -> Any:
 
 
 class TensorMap(TensorPart):
-    """A representation map: on a CPU the numpy side's to the bit, which has to do it itself; None leaves rows alone."""
+    """A representation map; on a CPU numpy applies it, so that results are equal to the bit; None changes nothing."""
 
     part: RepresentationMap | None
 
@@ -124,16 +124,16 @@ class TensorMap(TensorPart):
 
     @property
     def same_bits(self) -> bool:
-        """Whether a GPU makes the same bits of a row."""
+        """Whether a GPU returns the same bits as the CPU."""
         return self.part is None or self.part.elementwise
 
     def input_width(self, width: int) -> int | None:
-        """Return how wide rows must be to be mapped to `width` columns; None where that is not known."""
+        """Return the width of rows that are mapped to `width` columns; None if it is not known."""
         return width if self.part is None else self.part.input_width(width)
 
 
 class TensorReference(TensorModule):
-    """Rows that can be neighbors, and who of them is."""
+    """Reference rows, and the rule for which of them are neighbors."""
 
     rows: Tensor
     norms: Tensor
@@ -153,7 +153,7 @@ class TensorReference(TensorModule):
 
     @property
     def cost(self) -> Cost:
-        """What the neighbors of a row take of memory."""
+        """Memory for the neighbors of a row."""
         return Cost.of(self.rule, self.n)
 
     def distances(self, representations: Tensor) -> Distances:
@@ -167,24 +167,24 @@ class TensorReference(TensorModule):
         return neighborhood(self.distances(representations), self.rule, listed=listed)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the rule, which holds a formula."""
+        """Leave out the rule, which contains a function."""
         return {name: value for name, value in self.__dict__.items() if name != "rule"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make the rule again."""
+        """Create the rule again."""
         super().__setstate__(state)
         self.rule = self.near.rule_in(xp)
 
 
 class Precision:
-    """In which type distances are taken, and whether a GPU may round the factors of products."""
+    """The type of distances, and whether a GPU may round the factors of products."""
 
     def __init__(self, dtype: torch.dtype | None, *, tf32: bool) -> None:
         self.dtype, self.tf32 = dtype, tf32
 
 
 class TensorProbabilities(TensorModule):
-    """From a network's outputs to class probabilities; `normalized` says that it gives probabilities already."""
+    """From outputs of a network to class probabilities; with `normalized`, the outputs are probabilities already."""
 
     labels: Tensor
 
@@ -203,7 +203,7 @@ class TensorProbabilities(TensorModule):
 
     @property
     def equal(self) -> float:
-        """How far scores may differ between devices."""
+        """How much scores may differ between devices."""
         if self.voters is None:
             return EQUAL
         rows = self.voters.rows
@@ -212,12 +212,12 @@ class TensorProbabilities(TensorModule):
 
     @property
     def cost(self) -> Cost:
-        """What a row takes of memory, beside its labels."""
+        """Memory for a row, besides its labels."""
         return Cost(0, 0) if self.voters is None else self.voters.cost
 
     @property
     def width(self) -> int | None:
-        """How wide representations must be, 0 where none are read; None where that is not known."""
+        """The width of representations: 0 if none are read, None if it is not known."""
         if self.voters is not None:
             return self.mapping.input_width(self.voters.width)
         return None if self.model is not None and self.model.reads_representations else 0
@@ -238,7 +238,7 @@ class TensorProbabilities(TensorModule):
     def _shares(self, near: NearRows, classes: int) -> Tensor:
         """Return the weighted share of the neighbors with each label, (q, classes)."""
         if near.columns is None:
-            # A product with zeros and ones: graphs know how to do that.
+            # A product with zeros and ones, which graphs support.
             ballots = (self.labels[:, None] == torch.arange(classes, device=self.labels.device)).double()
             return near.weights @ ballots / near.total[:, None]
         shares = near.weights.new_zeros((len(near.weights), classes))

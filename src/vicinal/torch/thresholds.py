@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,27 +21,27 @@ from vicinal.torch.ranks import plugged_thresholds
 from vicinal.torch.tensor_parts import Precision, TensorMap, TensorModule, TensorReference, as_tensor
 
 
-class Thresholds(TensorModule):
+class Thresholds(TensorModule, ABC):
     """A calibration at one coverage."""
 
     traceable = True
-    """Whether it does the same whatever the values are, so that it can be a graph."""
+    """Whether the computation does not depend on the values, so that it can be traced as a graph."""
 
     width = 0
-    """Number of columns of a mapped representation; 0 where none is read."""
+    """Number of columns of a mapped representation; 0 if none is read."""
 
     @property
     def cost(self) -> Cost:
-        """What a row takes of memory."""
+        """Memory for a row."""
         return Cost(0, 0)
 
+    @abstractmethod
     def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
-        """Return the threshold of each row, and whether it stands for an open gap, (q,) each."""
-        raise NotImplementedError
+        """Return the threshold of each row, and whether it stands for an open gap below the next score, (q,) each."""
 
 
 class OneThreshold(Thresholds):
-    """The same threshold for every row: Split, and methods where everyone is a neighbor."""
+    """The same threshold for every row: Split, and methods where all rows are neighbors."""
 
     threshold: Tensor
     gap: Tensor
@@ -79,11 +81,11 @@ class PlugInThresholds(Thresholds):
 
     @property
     def cost(self) -> Cost:
-        """What the neighbors of a row take of memory."""
+        """Memory for the neighbors of a row."""
         return self.reference.cost
 
     def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
-        """Return the threshold of each row, and that none is a gap's."""
+        """Return the threshold of each row; none stands for a gap."""
         del n_rows
         near = self.reference(representations, listed=listed)
         found = plugged_thresholds(near, self.scores, self.rank, self.value)
@@ -93,7 +95,7 @@ class PlugInThresholds(Thresholds):
 class JoinedThresholds(Thresholds):
     """The row joins the calibration rows: Exact."""
 
-    traceable = False  # which rows change is found as it goes
+    traceable = False  # which rows change depends on the values
     distinct: Tensor
 
     def __init__(
@@ -110,7 +112,7 @@ class JoinedThresholds(Thresholds):
 
     @property
     def cost(self) -> Cost:
-        """What the neighbors of a row take of memory, and the rows that it changes."""
+        """Memory for the neighbors of a row and the rows that it changes."""
         return Cost.of_joining(self.reference.rule, self.reference.n)
 
     def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
@@ -118,7 +120,7 @@ class JoinedThresholds(Thresholds):
         del n_rows
         if torch.compiler.is_exporting():
             msg = (
-                "Exact cannot be exported: which calibration rows a point changes is found as it goes. Calibrate with "
+                "Exact cannot be exported, because which calibration rows change depends on the input. Calibrate with "
                 "SplitReference(), which is exact too, or with LeaveOneOut() or Split()."
             )
             raise Incompatible(msg)
@@ -135,7 +137,7 @@ class JoinedThresholds(Thresholds):
 
 
 class HostThresholds(Thresholds):
-    """A calibration of somebody's own method: asked in memory, row by row of a batch; it cannot be a graph."""
+    """A calibration of a user-defined method: computed in numpy; it cannot be traced as a graph."""
 
     traceable = False
 
@@ -144,10 +146,10 @@ class HostThresholds(Thresholds):
         self.calibration, self.coverage, self.width = calibration, coverage, calibration.width or 0
 
     def forward(self, representations: Tensor, n_rows: int, *, listed: bool) -> tuple[Tensor, Tensor]:
-        """Return the threshold of each row, and that none is a gap's."""
+        """Return the threshold of each row; none stands for a gap."""
         del listed
         if torch.compiler.is_exporting():
-            msg = f"{type(self.calibration).__name__} runs in memory only and cannot be exported."
+            msg = f"{type(self.calibration).__name__} runs in numpy only and cannot be exported."
             raise Incompatible(msg)
         rows = representations.cpu().numpy() if self.width else np.zeros((n_rows, 0))
         found = torch.from_numpy(self.calibration.thresholds(rows, [self.coverage], progress=None)[:, 0])
@@ -162,12 +164,12 @@ def make_thresholds(
     search = calibration.get_search()
     if not isinstance(search, ExactNeighborSearch):
         msg = (
-            f"a module finds neighbors exactly, and this predictor was calibrated with {search!r}: sets would "
-            "not be those that were calibrated. Calibrate with ExactSearch() or vicinal.torch.TorchSearch()."
+            f"a module uses exact neighbors, but this predictor was calibrated with {search!r}, so its sets would be "
+            "different. Calibrate with ExactSearch() or vicinal.torch.TorchSearch()."
         )
         raise Incompatible(msg)
     if isinstance(calibration, PlugInCalibration) and calibration.near.own_weight > 0:
-        msg = "PaperLiteral is for reproduction and comparison, and has no module: predict with predictor.predict."
+        msg = "PaperLiteral is for reproducing the paper and has no module: use predictor.predict."
         raise Incompatible(msg)
     if not calibration.width:
         return OneThreshold(calibration, coverage)

@@ -1,6 +1,6 @@
-"""U for each row of a tensor: the same number as on the numpy side, on any device.
+"""U for each row of a tensor: the same number as in numpy, on any device.
 
-Words of 64 bits are held as int64, whose products and sums wrap around as those of unsigned numbers do.
+Words of 64 bits are stored as int64, whose products and sums wrap around like those of unsigned integers.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ def value_words(values: Tensor) -> Tensor:
 
 
 def row_id_words(row_ids: Tensor | Sequence[int] | Sequence[str], device: torch.device) -> Tensor:
-    """Return two words for each row id, a whole number or a text, (n, 2)."""
+    """Return two words for each row id, a whole number or a string, (n, 2)."""
     if isinstance(row_ids, Tensor):
         whole = row_ids.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
         if row_ids.ndim != 1 or not whole:
-            msg = f"row_ids must be one whole number or text for each row; got {row_ids.dtype} {tuple(row_ids.shape)}."
+            msg = (
+                f"row_ids must be one whole number or string for each row; got {row_ids.dtype} {tuple(row_ids.shape)}."
+            )
             raise InvalidValue(msg)
         numbers = row_ids.to(device).long()
         return torch.stack([numbers & WORD, (numbers >> 32) & WORD], 1)

@@ -329,7 +329,7 @@ def test_options_that_are_wrong_are_one_line(folder, tmp_path, monkeypatch):
         (("tune", known, "--aim", "classes", "--at-most", "3"), "strictly between 0 and 1"),
         (("evaluate", model, known), "holds rows that the predictor was calibrated on (300 of 300 are the same)"),
         (("report", model, known), "holds rows that the predictor was calibrated on"),
-        (("tune", known, "--at-most", "0.05"), "--at-most is the bound of --aim even"),
+        (("tune", known, "--at-most", "0.05"), "--at-most applies to --aim even"),
         (("calibrate", known, "--localizer", "Uniform(-3)"), "n_neighbors must be a whole number, 1 or more"),
         (("report", model, test, "--images", known), "pictures"),
     ):
@@ -349,7 +349,7 @@ def test_inputs_are_never_overwritten(folder, tmp_path):
         ("report", model, rows, "--out", rows),
         ("report", model, rows, "--out", model),
     ):
-        assert "input itself" in refused(*arguments, code=4)
+        assert "it is also an input" in refused(*arguments, code=4)
     assert (rows.read_bytes(), model.read_bytes()) == before
 
 
@@ -466,7 +466,7 @@ def test_names_in_files_of_other_systems(folder, tmp_path):
 def test_tuning_rows_are_no_calibration_rows(folder, tmp_path):
     fine("tune", folder / "tuning.npz", "--out", tmp_path / "t.vicinal", "--trials", "2")
     words = refused("calibrate", folder / "tuning.npz", "--tuned", tmp_path / "t.vicinal", "--out", tmp_path / "m")
-    assert "was tuned on rows of these" in words or "was fitted on must be other rows" in words
+    assert "was tuned on some of these rows" in words or "was fitted on must be other rows" in words
     with np.load(folder / "tuning.npz") as stored:
         turned = {name: stored[name][::-1] for name in ("logits", "representations", "labels")}
     np.savez(tmp_path / "turned.npz", **turned)

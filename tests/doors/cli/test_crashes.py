@@ -180,7 +180,7 @@ def test_interrupted_by_hand_it_says_how_to_go_on(folder, tmp_path):
         said = process.stderr.read()
     if process.returncode != 0:  # else it was quicker
         assert process.returncode == 130
-        assert said == "vicinal: interrupted; the same command with --resume goes on.\n"
+        assert said == "vicinal: interrupted; run the same command with --resume to continue.\n"
         assert whole_parts(parts) >= 1
 
 

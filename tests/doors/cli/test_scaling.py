@@ -61,7 +61,7 @@ def test_a_predictor_rolls_on_in_place(folder, tmp_path):  # noqa: F811
     assert "done before" in refused("roll", model, folder / "test.npz", "--out", model)
     assert (said["added"], said["dropped"], said["ranked_rows"]) == (200, 200, 300)
     words = fine("roll", model, folder / "tuning.npz", "--out", tmp_path / "b.vicinal", "--drop", "0")
-    assert words.startswith("300 rows added, 0 dropped, 600 ranked")
+    assert words.startswith("300 rows added, 0 dropped, calibrated on 600 rows")
     assert vc.inspect(tmp_path / "b.vicinal").model == "net 3"
     parts = {"score": vc.APS(), "localizer": vc.Exponential(20, 1.0)}
     files = [np.load(folder / f"{name}.npz") for name in ("calibration", "test")]
@@ -75,7 +75,7 @@ def test_rolling_what_does_not_fit_is_one_line(folder, tmp_path):  # noqa: F811
     model, given, out = folder / "model.vicinal", folder / "test.npz", tmp_path / "new.vicinal"
     assert "there are 300 rows" in refused("roll", model, given, "--drop", "500", "--out", out)
     assert "--out" in refused("roll", model, given)
-    assert "it is an input itself" in refused("roll", model, given, "--out", given, code=4)
+    assert "it is also an input" in refused("roll", model, given, "--out", given, code=4)
     np.savez(tmp_path / "bare.npz", logits=rows(5, 0)["logits"])
     assert "labels or targets" in refused("roll", model, tmp_path / "bare.npz", "--out", out)
     np.savez(tmp_path / "wide.npz", **{**rows(5, 0), "representations": np.zeros((5, 9))})

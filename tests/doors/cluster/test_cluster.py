@@ -166,7 +166,7 @@ def test_calibration_on_a_cluster_is_that_of_one_machine(small, tmp_path, monkey
 @pytest.mark.slow
 def test_what_cannot_be_calibrated_on_a_cluster_is_one_sentence(small, tmp_path):
     folder, _, outputs, labels = small
-    with pytest.raises(vc.Incompatible, match="needs a cluster"):
+    with pytest.raises(vc.Incompatible, match="needs a Ray cluster"):
         distributed.calibrate(folder / "rows", 0.9)
     with nodes(1):
         refusals = [
@@ -312,7 +312,7 @@ def test_a_wrong_address_is_said_at_once(small, tmp_path):
         ).start()
         addresses = {
             f"127.0.0.1:{port}": "connection refused",
-            f"127.0.0.1:{silent.getsockname()[1]}": "something else answers there",
+            f"127.0.0.1:{silent.getsockname()[1]}": "another program replies there",
             "banana": "it is not HOST:PORT",
             "no.such.host.invalid:6379": "(name or service not known|name resolution|no address associated)",
         }
@@ -333,8 +333,8 @@ def test_what_a_cluster_cannot_do_is_refused_before_it_starts(small, tmp_path):
     assert "partition_rows must be" in refused(*ray_given, "--partition-rows", "0").replace(
         "partition-rows", "partition_rows"
     )
-    assert "name one with --out" in refused(*ray_given[:3], "--engine", "ray", code=4)
-    assert "it is the input itself, or in it" in refused(
+    assert "name the folder with --out" in refused(*ray_given[:3], "--engine", "ray", code=4)
+    assert "it is the input, or inside it" in refused(
         *ray_given[:3], "--engine", "ray", "--out", folder / "rows" / "a", code=4
     )
     other = vc.calibrate(
@@ -346,16 +346,16 @@ def test_what_a_cluster_cannot_do_is_refused_before_it_starts(small, tmp_path):
     other.save(tmp_path / "other.vicinal")
     line = refused("predict", tmp_path / "other.vicinal", folder / "rows", "--engine", "ray", "--out", tmp_path / "o")
     assert "this needs outputs of a regression" in line
-    assert "goes on" not in line
+    assert "run the same again" not in line
     line = refused(*ray_given, "--memory", "1foo")
     assert "memory must be" in line
-    assert "goes on" not in line
+    assert "run the same again" not in line
     assert "no such file" in refused(*given[:2], folder / "rowz", "--engine", "ray", "--out", tmp_path / "o")
     np.savez(tmp_path / "rows.npz", logits=np.zeros((3, 5)))
     line = refused(
         "predict", folder / "model.vicinal", tmp_path / "rows.npz", "--engine", "ray", "--out", tmp_path / "o"
     )
-    assert "a cluster reads Parquet" in line
+    assert "a cluster reads one Parquet file" in line
     pq.write_table(pa.table({"scores": [1.0]}), tmp_path / "wrong.parquet")
     line = refused(
         "predict", folder / "model.vicinal", tmp_path / "wrong.parquet", "--engine", "ray", "--out", tmp_path / "o"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.doors.cluster.clusters import lists, made, saved_predictor, write_rows
 from vicinal._util.pieces import NOTE, hold_pieces, write_note
+from vicinal.distributed.job import _Count, _run
 from vicinal.distributed.partitions import (
     Reading,
     _ranges,
@@ -22,7 +23,7 @@ from vicinal.distributed.partitions import (
     name_partition,
     plan_partitions,
 )
-from vicinal.errors import CannotWrite, InvalidFile
+from vicinal.errors import CannotWrite, InvalidFile, InvalidValue
 from vicinal.tables.batch import Wanted, predict_file
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import recognize_columns
@@ -167,3 +168,14 @@ def test_linked_folders_are_part_of_a_table_and_loops_are_not(tmp_path):
     (tmp_path / "rows" / "more").symlink_to(tmp_path / "far")
     (tmp_path / "far" / "back").symlink_to(tmp_path / "rows")
     assert open_table([str(tmp_path / "rows")]).n_rows == 70
+
+
+def test_an_error_keeps_its_type_and_its_facts_and_says_what_is_finished():
+    class FailingPool:
+        def over(self, items):
+            raise InvalidValue("row {row} holds nan.", row=3)
+
+    expected = "^row 3 holds nan. 2 of 3 partitions are finished and kept; run the same again to continue.$"
+    with pytest.raises(InvalidValue, match=expected) as caught:
+        _run(FailingPool(), [None], _Count(lambda rows: None, 0), None, {}, 3)
+    assert caught.value.row == 3

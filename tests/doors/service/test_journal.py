@@ -199,7 +199,7 @@ def test_damage_is_said(filled, predictor):
     }
     for words, broken in damaged.items():
         filled.write_bytes(broken)
-        with pytest.raises(vc.CorruptArtifact, match=r"is damaged: .* Move it away to begin anew") as caught:
+        with pytest.raises(vc.CorruptArtifact, match=r"is damaged: .* Move it away to start a new one") as caught:
             opened(filled, predictor)
         assert "\n" not in str(caught.value), words
         assert filled.read_bytes() == broken
@@ -271,7 +271,7 @@ NONSENSE = [
 def test_nonsense_in_the_tables_is_one_sentence(filled, predictor, sql):
     with edited(filled) as db:
         assert db.execute(sql).rowcount > 0
-    with pytest.raises(vc.CorruptArtifact, match="Move it away to begin anew") as caught:
+    with pytest.raises(vc.CorruptArtifact, match="Move it away to start a new one") as caught:
         opened(filled, predictor)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
@@ -356,7 +356,7 @@ def test_a_service_whose_disk_is_full_goes_on(tmp_path, rows):
             client.feedback(["row 500"], rows.labels[500:501])
         assert caught.value.status == 507
         resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, limits)
-        with pytest.raises(vc.ServiceRefused, match="no answer with the row_id"):
+        with pytest.raises(vc.ServiceRefused, match="no prediction with the row_id"):
             client.feedback(["row 501"], rows.labels[501:502])
         assert client.feedback(["row 500"], rows.labels[500:501]).accepted == 1
     assert sum("nothing was added" in event.get("why", "") for event in running.events()) == 2
@@ -459,7 +459,7 @@ def test_only_the_rows_that_the_truth_was_told_of_are_exported(tmp_path, rows, p
     outputs = rows.outputs[300:304]
     regions = predictor.predict(outputs)
     with closing(opened(tmp_path / "j", predictor)) as ledger:
-        with pytest.raises(vc.InvalidFile, match="no answer whose truth is known"):
+        with pytest.raises(vc.InvalidFile, match="no predicted row whose true target is known"):
             export_truths(tmp_path / "j", tmp_path / "out.npz")
         ledger.remember(["a", "b", "c", "d"], outputs, regions, 0.9)
         told(ledger, ledger.truths(["a", "b", "c"]), rows.labels[300:303])
@@ -512,5 +512,5 @@ def test_what_a_service_was_told_rolls_its_model_on(tmp_path, rows):
         np.testing.assert_array_equal(found.members, expected.members)
         np.testing.assert_array_equal(found.thresholds, expected.thresholds)
     assert "another model" in vicinal("feedback", "export", journal, out, "--model", rolled, code=3)
-    assert "an input itself" in vicinal("feedback", "export", journal, journal, code=4)
+    assert "also an input" in vicinal("feedback", "export", journal, journal, code=4)
     assert "no such file" in vicinal("feedback", "export", tmp_path / "none", out, code=2)

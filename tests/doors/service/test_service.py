@@ -25,6 +25,7 @@ httpx = pytest.importorskip("httpx", reason="it asks the application without a p
 from vicinal.persistence.load import open_predictor  # noqa: E402
 from vicinal.service import schemas  # noqa: E402
 from vicinal.service.app import create_app  # noqa: E402
+from vicinal.service.bodies import TABLES  # noqa: E402
 from vicinal.service.examples import Examples, from_file, load_bundled  # noqa: E402
 from vicinal.service.service import Service  # noqa: E402
 from vicinal.service.settings import Settings  # noqa: E402
@@ -234,7 +235,7 @@ def test_a_client_gets_what_the_predictor_says(models, kind):
         if isinstance(regions, vc.PredictionSets):
             np.testing.assert_array_equal(answer.sets.members, regions.members)
             assert answer.sets.labels() == regions.labels()
-            with pytest.raises(vc.Incompatible, match=r"ask for \.sets"):
+            with pytest.raises(vc.Incompatible, match=r"use \.sets"):
                 _ = answer.intervals
         else:
             np.testing.assert_array_equal(answer.intervals.lower, regions.lower)
@@ -397,7 +398,7 @@ REFUSED = {
     "no kind": ({"content": b"x"}, 415, "Content-Type must be one of"),
     "text": ({"json": {"logits": [["a"] * 100]}}, 422, "must hold numbers"),
     "true": ({"json": {"logits": [[True] * 100]}}, 422, "got true or false"),
-    "ragged": ({"json": {"logits": [[1.0] * 100, [1.0] * 99]}}, 422, "same length"),
+    "ragged": ({"json": {"logits": [[1.0] * 100, [1.0] * 99]}}, 422, "equal length"),
     "narrow": ({"json": {"logits": [[1.0] * 3]}}, 422, "must have 100 numbers in each row"),
     "huge": (
         {"content": b'{"logits": [[1e400' + b", 1" * 99 + b"]]}", "headers": {"content-type": "application/json"}},
@@ -406,13 +407,17 @@ REFUSED = {
     ),
     "NaN": ({"content": b'{"logits": [[NaN]]}', "headers": {"content-type": "application/json"}}, 400, "must be JSON"),
     "coverage": ({"json": {"logits": [[1.0] * 100], "coverage": 90}}, 422, "0.9, not 90"),
-    "twice": ({"params": {"coverage": 0.8}, "json": {"logits": [[1.0] * 100], "coverage": 0.9}}, 422, "said twice"),
-    "text coverage": ({"json": {"logits": [[1.0] * 100], "coverage": "0.9"}}, 422, "not a text"),
+    "twice": (
+        {"params": {"coverage": 0.8}, "json": {"logits": [[1.0] * 100], "coverage": 0.9}},
+        422,
+        "different values",
+    ),
+    "text coverage": ({"json": {"logits": [[1.0] * 100], "coverage": "0.9"}}, 422, "not a string"),
     "ids": ({"json": {"logits": [[1.0] * 100] * 2, "row_ids": ["a", "a"]}}, 422, "occurs twice"),
     "NUL": ({"json": {"logits": [[1.0] * 100], "row_ids": ["a\0"]}}, 422, "without NUL"),
-    "an id for two": ({"params": {"id": "a"}, "json": {"logits": [[1.0] * 100] * 2}}, 422, "id is for one row"),
+    "an id for two": ({"params": {"id": "a"}, "json": {"logits": [[1.0] * 100] * 2}}, 422, "id is for a single row"),
     "short": ({"json": {"probabilities": [[0.5, 0.4]]}}, 422, "must have 100 numbers in each row"),
-    "option": ({"params": {"covrage": 1}, "json": {"logits": [[1.0] * 100]}}, 422, "is no option"),
+    "option": ({"params": {"covrage": 1}, "json": {"logits": [[1.0] * 100]}}, 422, "unknown option"),
     "not npz": ({"content": b"PK\3\4no", "headers": {"content-type": "application/x-npz"}}, 422, "the body is damaged"),
     "zipped": (
         {"content": b"x", "headers": {"content-type": "application/json", "content-encoding": "gzip"}},
@@ -420,6 +425,27 @@ REFUSED = {
         "with",
     ),
 }
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("content", [b"x", b"PK\3\4no", b"PAR1no", b"ARROW1\0\0no", b'{"logits": 1', b"\xff\xfe"])
+def test_a_damaged_file_is_called_the_body(models, kind, content):
+    reply = Local(service_of(models["sets"][0]))("POST", "/predict", content=content, headers={"content-type": kind})
+    assert reply.status_code == 422
+    assert "the body" in reply.json()["detail"]
+    assert "vicinal-" not in reply.json()["detail"]  # the name of a temporary file
+
+
+@pytest.mark.parametrize("wrong", [100, -1, 1.5, 1e300, "no such class"])
+def test_labels_that_are_no_classes_are_refused_by_their_name(models, wrong):
+    path, outputs, _ = models["sets"]
+    ask = Local(service_of(path))
+    ids = [one["row_id"] for one in ask("POST", "/predict", json=as_json(outputs[:2])).json()["answers"]]
+    reply = ask("POST", "/feedback", json={"row_ids": ids, "labels": [wrong, wrong]})
+    assert reply.status_code == 422
+    assert reply.json()["detail"].startswith(
+        "labels must be whole numbers from 0 to 99, or class names of the model; row"
+    )
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -441,7 +467,7 @@ def test_sizes_are_limited(models):
     packed = io.BytesIO()
     np.savez_compressed(packed, logits=np.zeros((50, 100_000), np.float32))
     bomb = ask("POST", "/predict", content=packed.getvalue(), headers={"content-type": "application/x-npz"})
-    assert (bomb.status_code, "unpack" in bomb.json()["detail"]) == (413, True)
+    assert (bomb.status_code, "uncompressed" in bomb.json()["detail"]) == (413, True)
 
 
 def test_a_token_is_asked_for(models):
@@ -545,7 +571,7 @@ def test_replies_are_what_the_schema_says(models, kind):
     found = {
         schemas.Sets if sets else schemas.Intervals: answered,
         schemas.ExplainedSet if sets else schemas.ExplainedInterval: ask("POST", "/explain", json=as_json(outputs[:1])),
-        schemas.Taken: told,
+        schemas.FeedbackReply: told,
         schemas.DriftHistory: ask("GET", "/drift"),
         schemas.Served: ask("GET", "/model"),
         schemas.ExampleRows: ask("GET", "/examples"),

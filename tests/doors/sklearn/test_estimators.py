@@ -91,7 +91,7 @@ def test_a_representation_that_is_no_method_is_refused():
 
 def test_too_few_rows_is_an_error_only_where_a_region_is_asked_for():
     X, y = make_classification(12, random_state=0)
-    with pytest.warns(UserWarning, match=r"regions at coverage 0\.95 cannot be given"):
+    with pytest.warns(UserWarning, match=r"no sets or intervals can be predicted at coverage 0\.95"):
         model = vc.NeighborhoodClassifier(coverage=0.95).fit(X, y)
     assert model.predict(X).shape == (12,)
     with pytest.raises(vc.errors.TooFewRows, match="at least 19"):
@@ -104,7 +104,7 @@ def test_too_few_rows_is_an_error_only_where_a_region_is_asked_for():
 
 def test_a_shortage_is_about_the_coverage_asked_for():
     X, y = make_classification(40, random_state=0)
-    with pytest.warns(UserWarning, match="cannot be given"):
+    with pytest.warns(UserWarning, match="can be predicted"):
         model = vc.NeighborhoodClassifier(coverage=0.95, random_state=0).fit(X, y)
     assert len(model.predict_set(X, coverage=0.8)) == 40
     with pytest.raises(vc.errors.TooFewRows, match=r"coverage 0\.95 needs at least 19"):

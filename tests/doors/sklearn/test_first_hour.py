@@ -156,7 +156,7 @@ def test_representations_that_cannot_be_are_refused():
     trained = FrozenEstimator(LogisticRegression().fit(X, y))
     for options, words in (
         ({"representation": vc.LastStep()}, "LastStep.. needs a pipeline"),
-        ({"estimator": trained, "representation": PCA(2)}, "pass it fitted"),
+        ({"estimator": trained, "representation": PCA(2)}, "fit it before you pass it"),
         ({"method": "split"}, "method must be Exact"),
     ):
         with pytest.raises(vc.Incompatible, match=words):

@@ -317,7 +317,7 @@ PROBLEMS = {
     "names": (Images, loader, {"class_names": ["a"]}, vc.ShapeMismatch, "5 classes"),
     "softmax": (lambda: nn.Sequential(Images(), nn.Softmax(1)), loader, {"layer": "0"}, vc.InvalidValue, "normalized"),
     "ragged": (Images, lambda: [(ROWS, [[1], [2, 3]])], {}, vc.Incompatible, "targets"),
-    "labels alone": (Images, lambda: [{"y": LABELS}], {}, vc.Incompatible, "alone"),
+    "labels alone": (Images, lambda: [{"y": LABELS}], {}, vc.Incompatible, "inputs and targets"),
     "unpack": (Images, loader, {"unpack": lambda batch: batch["x"]}, vc.ModelFailed, "TypeError"),
     "three entries": (Images, lambda: [(ROWS, LABELS, LABELS)], {}, vc.Incompatible, "unpack"),
     "no targets": (Images, lambda: [{"images": ROWS}], {}, vc.Incompatible, "labels"),
@@ -349,11 +349,11 @@ def test_what_is_wrong_with_a_module_is_said():
         network, vc.calibrate(outputs, np.arange(100) % 5, 0.8, score=vc.APS(), method=vc.Split())
     )
     cases = {
-        "5 logits a row": lambda: module(batch[:, :-1]),
+        "5 logits per row": lambda: module(batch[:, :-1]),
         "row 2 of the batch": lambda: module(torch.where(torch.arange(100)[:, None] == 2, torch.nan, batch)),
         "3 columns": lambda: module.sets_of(batch[:, 3:], batch[:, :2]),
         "no layer called 'avgpol'": lambda: ConformalModule(network, predictor, layer="avgpol"),
-        "name the layer": lambda: ConformalModule(network, predictor, layer=None),
+        "pass the layer": lambda: ConformalModule(network, predictor, layer=None),
         "nn.Module": lambda: ConformalModule(len, predictor),
         "SetPredictor": lambda: ConformalModule(network, 3),
         "megabytes": lambda: ConformalModule(network, predictor, megabytes=-1),
@@ -361,12 +361,12 @@ def test_what_is_wrong_with_a_module_is_said():
         "the batch is torch.float32": lambda: ConformalModule(Images().double(), predictor, layer="head")(ROWS),
         "IndexError": lambda: module(torch.zeros(())),
         "torch.from_numpy": lambda: module(batch.numpy()),
-        "without targets": lambda: module((batch, batch)),
+        "leave out targets": lambda: module((batch, batch)),
         r"x\[None\]": lambda: ConformalModule(
             nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 5)).double(), predictor, layer="0"
         )(batch[0, :3]),
         "to one": lambda: ConformalModule(network, predictor, normalized=True)(batch),
-        "5 logits a row, as": lambda: torch.export.export(module, (batch[:, :-1],)),
+        "5 logits per row, as": lambda: torch.export.export(module, (batch[:, :-1],)),
         "row_ids must": lambda: randomized(batch, row_ids=torch.rand(100)),
         "must be a tensor": lambda: module.sets_of(outputs.logits),
         "one tensor": lambda: module.to_onnx("never.onnx", {"a": batch}),
