@@ -96,7 +96,7 @@ class PredictionSets:
         check_rows(len(self), array, "targets", "the sets")
         found = label_numbers(array, self.classes)
         if len(found) and found.max() < 0:
-            msg = f"targets must be classes of the model, such as {self.classes[0]!r}; none of them is."
+            msg = f"targets must be classes of the model, such as {self.classes.tolist()[0]!r}; none of them is."
             raise InvalidValue(msg)
         return found
 
@@ -279,5 +279,8 @@ def _row(number: int, n_rows: int) -> int:
 
 def label_numbers(targets: NDArray[Any], classes: NDArray[Any]) -> Ints:
     """Return where each target stands among the ascending `classes`, (n,); -1 where it does not."""
+    if object in (targets.dtype, classes.dtype):  # texts and numbers have no common order
+        numbers = {label: number for number, label in enumerate(classes.tolist())}
+        return np.array([numbers.get(target, -1) for target in targets.tolist()], dtype=np.int64)
     places = np.minimum(np.searchsorted(classes, targets), len(classes) - 1)
     return np.where(classes[places] == targets, places, -1)
