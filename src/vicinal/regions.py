@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import Any, overload
 
 import numpy as np
@@ -19,7 +20,23 @@ from vicinal.outputs import as_class_names
 SHOWN = 10
 """Rows that a notebook shows, and labels of a row."""
 
-EMPTY = "no label of theirs scores below the threshold. Wrap the score in NeverEmpty(...) and calibrate again for none."
+CROSSED = (
+    "no value scores at or below the threshold. Where the model gives two quantiles, they cross or lie closer together "
+    "than the calibration moves them inward."
+)
+"""Why intervals are empty."""
+
+
+def explain_empty_sets(empty: int, advice: str) -> str:
+    """Return why sets are empty, and what to calibrate with instead; nothing where none is.
+
+    Examples
+    --------
+    >>> explain_empty_sets(1, "score=NeverEmpty(LAC())")
+    '1 set is empty: no label scores at or below the threshold. With score=NeverEmpty(LAC()) no set is ever empty.'
+    """
+    said = "1 set is empty" if empty == 1 else f"{empty} sets are empty"
+    return f"{said}: no label scores at or below the threshold. With {advice} no set is ever empty." if empty else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +57,7 @@ class PredictionSets:
     class_names: tuple[str, ...] | None = None
     coverage: float | None = None  # what was asked for
     classes: NDArray[Any] | None = None  # (classes,) ascending: the labels as targets name them, where not 0, 1, 2, ...
+    advice: str = "score=NeverEmpty(...)"  # what to calibrate with, so that no set is empty
 
     @cached_property
     def sizes(self) -> Ints:
@@ -59,7 +77,11 @@ class PredictionSets:
             one = _row(rows, len(self))
             return self[one : one + 1].labels()[0]
         some = self.members[rows], self.thresholds[rows], self.confidences[rows]
-        return PredictionSets(*some, self.class_names, self.coverage, self.classes)
+        return PredictionSets(*some, self.class_names, self.coverage, self.classes, self.advice)
+
+    def explain_empty(self) -> str:
+        """Return how many sets are empty, why, and what to do; nothing where none is."""
+        return explain_empty_sets(int(np.sum(self.sizes == 0)), self.advice)
 
     def __iter__(self) -> Iterator[list[Any]]:
         return iter(self.labels())
@@ -132,9 +154,7 @@ class PredictionSets:
         texts = [", ".join([*map(str, labels[:SHOWN]), *(["..."] if len(labels) > SHOWN else [])]) for labels in some]
         sure = [f"{value:.3f}" for value in some.confidences]
         rows = list(zip(range(len(some)), texts, some.sizes, sure, strict=True))
-        empty = int(np.sum(self.sizes == 0))
-        note = f"<p>{empty} sets are empty: {EMPTY}</p>" if empty else ""
-        return html_table(("row", "set", "size", "confidence"), rows, repr(self)) + _more(len(self)) + note
+        return html_table(("row", "set", "size", "confidence"), rows, repr(self)) + _more(len(self)) + _note(self)
 
 
 @dataclass(frozen=True)
@@ -230,7 +250,14 @@ class PredictionIntervals:
 
     def __repr__(self) -> str:
         mean = f", mean length {self.lengths.mean():.4g}" if len(self) else ""
-        return f"PredictionIntervals({len(self)} rows{mean})"
+        empty = int(np.sum(self.lower > self.upper))
+        return f"PredictionIntervals({len(self)} rows{mean}{f', {empty} empty' if empty else ''})"
+
+    def explain_empty(self) -> str:
+        """Return how many intervals are empty, and why; nothing where none is."""
+        empty = int(np.sum(self.lower > self.upper))
+        said = "1 interval is empty" if empty == 1 else f"{empty} intervals are empty"
+        return f"{said}: {CROSSED}" if empty else ""
 
     def to_pandas(self) -> Any:
         """Return the intervals as a pandas data frame, one row each: lower, upper, length, threshold."""
@@ -247,8 +274,11 @@ class PredictionIntervals:
     def _repr_html_(self) -> str:
         some = self[:SHOWN]
         each = zip(some.lower, some.upper, some.lengths, strict=True)
-        rows = [(row, *(f"{value:.4g}" for value in values)) for row, values in enumerate(each)]
-        return html_table(("row", "lower", "upper", "length"), rows, repr(self)) + _more(len(self))
+        rows = [
+            (row, "empty", "empty", "0") if values[0] > values[1] else (row, *(f"{value:.4g}" for value in values))
+            for row, values in enumerate(each)
+        ]
+        return html_table(("row", "lower", "upper", "length"), rows, repr(self)) + _more(len(self)) + _note(self)
 
 
 def pandas_frame(columns: dict[str, list[Any]]) -> Any:
@@ -263,6 +293,11 @@ def polars_frame(columns: dict[str, list[Any]]) -> Any:
     with needs("polars", "polars"):
         import polars as pl
     return pl.DataFrame(columns)
+
+
+def _note(regions: PredictionSets | PredictionIntervals) -> str:
+    text = regions.explain_empty()
+    return f"<p>{escape(text)}</p>" if text else ""
 
 
 def _more(n_rows: int) -> str:

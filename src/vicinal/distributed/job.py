@@ -64,8 +64,8 @@ class Answering:
         one_thread_for_each_cpu(1)
         self.predictor = self.model.open_here()
 
-    def work(self, partition: Partition, attempt: int) -> float:
-        """Write the answers for a partition; return their sizes or lengths, summed."""
+    def work(self, partition: Partition, attempt: int) -> tuple[float, int]:
+        """Write the answers for a partition; return their sizes or lengths, summed, and how many are empty."""
         self.done = 0
         with within(self.memory):
             return answer_partition(
@@ -188,19 +188,20 @@ def _predict(
                 _run(pool, missing, count, pieces, job, len(partitions))
         total = sum(one.rows for one in partitions)
     made = total - ready
-    return Done(total, ready, str(out), count.size / made if made else float("nan"))
+    return Done(total, ready, str(out), count.size / made if made else float("nan"), count.empty)
 
 
 class _Count:
     """Rows that are done, and those that are being done."""
 
     def __init__(self, advance: Callable[[int], object], rows: int) -> None:
-        self.advance, self.rows, self.size, self.partitions = advance, rows, 0.0, 0
+        self.advance, self.rows, self.size, self.empty, self.partitions = advance, rows, 0.0, 0, 0
         self.advance(rows)
 
-    def count_partition(self, rows: int, size: float) -> None:
+    def count_partition(self, rows: int, size: float, empty: int) -> None:
         """Count a partition."""
         self.rows, self.size, self.partitions = self.rows + rows, self.size + size, self.partitions + 1
+        self.empty += empty
         self.advance(self.rows)
 
     def working(self, rows: int) -> None:
@@ -219,12 +220,12 @@ def _run(
     """Do what is missing; whatever ends it is said with what is finished."""
     there = total - len(missing)
     try:
-        for partition, size in pool.over(missing):
+        for partition, (size, empty) in pool.over(missing):
             name = name_partition(job, partition)
             if pieces.find(name) is None:
                 msg = f"a worker wrote {name}, and it is not in {pieces.folder}: nodes must see the same folder."
                 raise WorkersLost(msg)
-            count.count_partition(partition.rows, size)
+            count.count_partition(partition.rows, size, empty)
     except VicinalError as error:
         done = there + count.partitions
         kept = f" {done} of {total} partitions are finished and kept; the same again goes on." if done else ""

@@ -162,8 +162,12 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
             raise TooFewRows(msg, rows=1, needed=2)
         found = self._predict_each(self._outputs(rows), coverage)
         if isinstance(found, list):
-            return [replace(one, classes=self.classes_) for one in found]
-        return replace(found, classes=self.classes_)  # type: ignore[no-any-return]
+            return [self._name_classes(one) for one in found]
+        return self._name_classes(found)
+
+    def _name_classes(self, sets: PredictionSets) -> PredictionSets:
+        """Return sets that know the labels in their own type, and the argument that keeps sets from being empty."""
+        return replace(sets, classes=self.classes_, advice=sets.advice.replace("score=", "score_function=", 1))
 
     def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
         """Return the model, trained; say so where it could not be because its rows are all of one class."""

@@ -215,9 +215,14 @@ class Predictor(ABC):
         return rows
 
     def __repr__(self) -> str:
-        parts = [f"coverage={self.coverage!s}", repr(self.localizer), f"method={type(self.method).__name__}"]
+        parts = [f"coverage={self.coverage!s}", repr(self.localizer), *self._extras()]
+        parts.append(f"method={type(self.method).__name__}")
         parts += [] if isinstance(self.search, ExactNeighborSearch) else [f"search={self.search!r}"]
         return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
+
+    @abstractmethod
+    def _extras(self) -> list[str]:
+        """Return in few words what acts besides score and neighborhood."""
 
     def _repr_html_(self) -> str:
         facts = {
@@ -226,6 +231,7 @@ class Predictor(ABC):
             "probabilities": repr(getattr(self, "probability_model", None)),
             "neighborhood": repr(self.localizer),
             "representations": repr(self.representation_map),
+            "target range": str(getattr(self, "target_range", None)),
             "method": type(self.method).__name__,
             "ranked rows": str(self.calibration.n_ranked),
             "guarantee": str(self.guarantee),
@@ -271,6 +277,10 @@ class SetPredictor(Predictor):
     def scores_read_representations(self) -> bool:
         """Whether the probabilities look at representations."""
         return self.probability_model is not None and self.probability_model.reads_representations
+
+    def _extras(self) -> list[str]:
+        model = self.probability_model
+        return [] if model is None else [f"probability_model={type(model).__name__}"]
 
     def _facts(self) -> dict[str, Any]:
         """Return number and names of the classes."""
@@ -321,6 +331,7 @@ class SetPredictor(Predictor):
                     confidences,
                     outputs.class_names or self.class_names,
                     float(exact_coverage(coverage)),
+                    advice=f"score=NeverEmpty({self.score!r})",
                 )
                 for number, (coverage, found) in enumerate(zip(wanted, members, strict=True))
             ]
@@ -399,6 +410,11 @@ class IntervalPredictor(Predictor):
     def scores_read_representations(self) -> bool:
         """Whether the score looks at representations."""
         return self.score.reads_representations
+
+    def _extras(self) -> list[str]:
+        scale = getattr(self.score, "scale", None)
+        found = [] if scale is None else [f"scale={type(scale).__name__}"]
+        return found if self.target_range is None else [*found, f"target_range={self.target_range}"]
 
     def _facts(self) -> dict[str, Any]:
         """Return what a target can be."""

@@ -198,3 +198,13 @@ def test_coverages_of_any_form():
     for given, words in (([0.8, "x"], "strictly between 0 and 1.*got 'x'"), ([], r"list of at least one; got \[\]")):
         with pytest.raises(vc.InvalidArgument, match=words):
             model.predict_set(X, coverage=given)
+
+
+def test_empty_sets_name_the_argument_of_the_estimator():
+    X, y = make_classification(600, class_sep=3, random_state=0)
+    model = vc.NeighborhoodClassifier(coverage=0.6, score_function=vc.LAC(), method=vc.Split(), random_state=0)
+    sets = model.fit(X, y).predict_set(X)
+    assert (sets.sizes == 0).any()
+    assert "With score_function=NeverEmpty(LAC()) no set is ever empty." in sets.explain_empty()
+    assert "score_function=NeverEmpty(LAC())" in str(vc.evaluate(sets, y))
+    assert "score_function=NeverEmpty(LAC())" in model.predict_set(X, coverage=[0.6])[0]._repr_html_()
