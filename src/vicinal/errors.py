@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from vicinal._util.docstrings import InheritsDocs
 
 
@@ -257,7 +259,8 @@ class InvalidArgument(VicinalError, ValueError):
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name, self.value, self.expected = name, value, expected
-        super().__init__(f"{name} must be {expected}; got {value!r}.")
+        shown = value.item() if isinstance(value, np.generic) else value
+        super().__init__(f"{name} must be {expected}; got {shown!r}.")
 
 
 class TooFewRows(VicinalError, ValueError):

@@ -540,5 +540,7 @@ def check_distinct_ids(row_ids: RowIds | None) -> None:
         return
     found, counts = np.unique(row_ids, return_counts=True)
     if len(found) != len(row_ids):
-        msg = f"row_ids of calibration rows must differ from each other; {found[counts > 1][0]!r} occurs twice."
+        msg = (
+            f"row_ids of calibration rows must differ from each other; {found[counts > 1].tolist()[0]!r} occurs twice."
+        )
         raise InvalidValue(msg)

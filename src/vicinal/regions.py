@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import Any, overload
 
 import numpy as np
@@ -19,8 +20,23 @@ from vicinal.outputs import as_class_names
 SHOWN = 10
 """Number of rows that a notebook shows, and of labels in a row."""
 
-EMPTY = "all their labels score above the threshold. To avoid empty sets, calibrate again with score=NeverEmpty(...)."
-"""What a notebook says about empty sets."""
+CROSSED = (
+    "no value scores at or below the threshold. Where the model gives two quantiles, they cross or lie closer together "
+    "than the calibration moves them inward."
+)
+"""Why intervals are empty."""
+
+
+def explain_empty_sets(empty: int, advice: str) -> str:
+    """Return why sets are empty, and what to calibrate with instead; nothing where none is.
+
+    Examples
+    --------
+    >>> explain_empty_sets(1, "score=NeverEmpty(LAC())")
+    '1 set is empty: no label scores at or below the threshold. With score=NeverEmpty(LAC()) no set is ever empty.'
+    """
+    said = "1 set is empty" if empty == 1 else f"{empty} sets are empty"
+    return f"{said}: no label scores at or below the threshold. With {advice} no set is ever empty." if empty else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +59,8 @@ class PredictionSets:
         The requested coverage.
     classes : array of shape (classes,), optional
         The labels in the type that targets have, ascending, where they are not 0, 1, 2, ...
+    advice : str
+        The setting with which no set is empty, for messages.
 
     Examples
     --------
@@ -58,6 +76,7 @@ class PredictionSets:
     class_names: tuple[str, ...] | None = None
     coverage: float | None = None
     classes: NDArray[Any] | None = None  # (classes,)
+    advice: str = "score=NeverEmpty(...)"
 
     @cached_property
     def sizes(self) -> Ints:
@@ -77,7 +96,11 @@ class PredictionSets:
             one = _row(rows, len(self))
             return self[one : one + 1].labels()[0]
         some = self.members[rows], self.thresholds[rows], self.confidences[rows]
-        return PredictionSets(*some, self.class_names, self.coverage, self.classes)
+        return PredictionSets(*some, self.class_names, self.coverage, self.classes, self.advice)
+
+    def explain_empty(self) -> str:
+        """Return how many sets are empty, why, and what to do; nothing where none is."""
+        return explain_empty_sets(int(np.sum(self.sizes == 0)), self.advice)
 
     def __iter__(self) -> Iterator[list[Any]]:
         return iter(self.labels())
@@ -129,8 +152,8 @@ class PredictionSets:
         check_rows(len(self), array, "targets", "the sets")
         found = label_numbers(array, self.classes)
         if len(found) and found.max() < 0:
-            given = f"none of them is one, the first is {array[0]!r}"
-            msg = f"targets must be classes of the model, such as {self.classes[0]!r}; {given}."
+            given = f"none of them is one, the first is {array[:1].tolist()[0]!r}"
+            msg = f"targets must be classes of the model, such as {self.classes.tolist()[0]!r}; {given}."
             raise InvalidValue(msg)
         return found
 
@@ -189,9 +212,7 @@ class PredictionSets:
         texts = [", ".join([*map(str, labels[:SHOWN]), *(["..."] if len(labels) > SHOWN else [])]) for labels in some]
         sure = [f"{value:.3f}" for value in some.confidences]
         rows = list(zip(range(len(some)), texts, some.sizes, sure, strict=True))
-        empty = int(np.sum(self.sizes == 0))
-        note = f"<p>{empty} sets are empty: {EMPTY}</p>" if empty else ""
-        return html_table(("row", "set", "size", "confidence"), rows, repr(self)) + _more(len(self)) + note
+        return html_table(("row", "set", "size", "confidence"), rows, repr(self)) + _more(len(self)) + _note(self)
 
 
 @dataclass(frozen=True)
@@ -361,7 +382,14 @@ class PredictionIntervals:
 
     def __repr__(self) -> str:
         mean = f", mean length {self.lengths.mean():.4g}" if len(self) else ""
-        return f"PredictionIntervals({len(self)} rows{mean})"
+        empty = int(np.sum(self.lower > self.upper))
+        return f"PredictionIntervals({len(self)} rows{mean}{f', {empty} empty' if empty else ''})"
+
+    def explain_empty(self) -> str:
+        """Return how many intervals are empty, and why; nothing where none is."""
+        empty = int(np.sum(self.lower > self.upper))
+        said = "1 interval is empty" if empty == 1 else f"{empty} intervals are empty"
+        return f"{said}: {CROSSED}" if empty else ""
 
     def to_pandas(self) -> Any:
         """Return the intervals as a pandas data frame.
@@ -390,8 +418,11 @@ class PredictionIntervals:
     def _repr_html_(self) -> str:
         some = self[:SHOWN]
         each = zip(some.lower, some.upper, some.lengths, strict=True)
-        rows = [(row, *(f"{value:.4g}" for value in values)) for row, values in enumerate(each)]
-        return html_table(("row", "lower", "upper", "length"), rows, repr(self)) + _more(len(self))
+        rows = [
+            (row, "empty", "empty", "0") if values[0] > values[1] else (row, *(f"{value:.4g}" for value in values))
+            for row, values in enumerate(each)
+        ]
+        return html_table(("row", "lower", "upper", "length"), rows, repr(self)) + _more(len(self)) + _note(self)
 
 
 def pandas_frame(columns: dict[str, list[Any]]) -> Any:
@@ -408,6 +439,11 @@ def polars_frame(columns: dict[str, list[Any]]) -> Any:
     return pl.DataFrame(columns)
 
 
+def _note(regions: PredictionSets | PredictionIntervals) -> str:
+    text = regions.explain_empty()
+    return f"<p>{escape(text)}</p>" if text else ""
+
+
 def _more(n_rows: int) -> str:
     return f"<p>... and {n_rows - SHOWN} more rows</p>" if n_rows > SHOWN else ""
 
@@ -422,5 +458,8 @@ def _row(number: int, n_rows: int) -> int:
 
 def label_numbers(targets: NDArray[Any], classes: NDArray[Any]) -> Ints:
     """Return the position of each target among the ascending `classes`, (n,); -1 for a target that is not one."""
+    if object in (targets.dtype, classes.dtype):  # texts and numbers have no common order
+        numbers = {label: number for number, label in enumerate(classes.tolist())}
+        return np.array([numbers.get(target, -1) for target in targets.tolist()], dtype=np.int64)
     places = np.minimum(np.searchsorted(classes, targets), len(classes) - 1)
     return np.where(classes[places] == targets, places, -1)

@@ -13,6 +13,7 @@ from tests.doors.cli.test_cli import rows as made_rows
 from vicinal.errors import InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.evaluation.conditional import excess_risk
 from vicinal.evaluation.groups import named_groups
+from vicinal.tables.batch import evaluate as batch
 
 
 def answers(covered):
@@ -87,6 +88,55 @@ def test_by_a_column_on_the_command_line(tmp_path):
     found = json.loads(fine("evaluate", model, tmp_path / "b.npz", "--by", "hospital", "--json"))["by_group"]
     assert [(group["name"], group["rows"]) for group in found] == [("hospital = north", 150), ("hospital = south", 150)]
     assert "no column 'ward'" in refused("evaluate", model, tmp_path / "b.npz", "--by", "ward")
+
+
+def test_excess_risk_is_given_wherever_it_can_be(tmp_path):
+    np.savez(tmp_path / "a.npz", **made_rows(200, 1))
+    model = tmp_path / "m.vicinal"
+    fine("calibrate", tmp_path / "a.npz", "--localizer", "Uniform(20)", "--out", model)
+    np.savez(tmp_path / "b.npz", **made_rows(300, 2))
+    assert "standard error" in fine("evaluate", model, tmp_path / "b.npz")
+    found = json.loads(fine("evaluate", model, tmp_path / "b.npz", "--json"))
+    with_slab = json.loads(fine("evaluate", model, tmp_path / "b.npz", "--json", "--slab"))
+    assert found["worst_slab"] is None
+    assert found["excess_risk"] == with_slab["excess_risk"]
+    np.savez(tmp_path / "c.npz", **made_rows(60, 3))
+    said = "excess risk        not measured: it needs at least 100 rows; there are 60."
+    assert said in fine("evaluate", model, tmp_path / "c.npz")
+    columns = made_rows(300, 2)
+    outputs = vc.ModelOutputs.from_logits(columns["logits"], columns["representations"])
+    sets = vc.load(model).predict(outputs)[:60]
+    assert said in str(vc.evaluate(sets, columns["labels"][:60], representations=columns["representations"][:60]))
+    split = tmp_path / "s.vicinal"
+    fine("calibrate", tmp_path / "a.npz", "--method", "Split", "--out", split)
+    np.savez(tmp_path / "d.npz", **{name: columns[name] for name in ("logits", "labels")})
+    assert "not measured: the file has no representations." in fine("evaluate", split, tmp_path / "d.npz")
+
+
+def test_a_sample_of_representations_keeps_whole_steps(monkeypatch):
+    monkeypatch.setattr(batch, "SAMPLED", 3_000)
+    sample, table = batch.Sample(), np.arange(20_000.0).reshape(10_000, 2)
+    for start in range(0, 10_000, 700):
+        sample.add(table[start : start + 700], start)
+    assert sample.step == 8
+    np.testing.assert_array_equal(sample.rows(), table[::8])
+
+
+def test_parts_of_a_wide_column_are_no_groups(tmp_path):
+    columns = made_rows(200, 1)
+    np.savez(tmp_path / "a.npz", **columns)
+    model = tmp_path / "m.vicinal"
+    fine("calibrate", tmp_path / "a.npz", "--method", "Split", "--out", model)
+    width = columns["logits"].shape[1]
+    names = [*(f"logits_{number}" for number in range(width)), "labels", "hospital"]
+    lines = [
+        ",".join([*map(str, row), str(label), "north"])
+        for row, label in zip(columns["logits"], columns["labels"], strict=True)
+    ]
+    (tmp_path / "b.csv").write_text("\n".join([",".join(names), *lines]))
+    assert "'logits_0' is one number of an array" in refused("evaluate", model, tmp_path / "b.csv", "--by", "logits_0")
+    said = refused("evaluate", model, tmp_path / "b.csv", "--by", "ward")
+    assert all(name in said for name in names)
 
 
 def test_unknown_labels_are_said():

@@ -117,4 +117,10 @@ def test_on_the_command_line(tmp_path):
     assert vc.load(model).target_range == vc.TargetRange(0.0, np.inf)
     for wrong in ("0", "a,b", "3,1"):
         words = refused("calibrate", tmp_path / "a.npz", "--target-range", wrong, "--out", model)
-        assert "range" in words
+        assert "--target-range must be two numbers, the smaller first" in words
+        assert "None" not in words
+    assert "target_range        0 to inf" in fine("inspect", model)
+    assert "target_range        0 to inf" in fine("inspect", tmp_path / "t.vicinal")
+    said = fine("calibrate", tmp_path / "a.npz", "--target-range", "0,999", "--localizer", "Uniform(9)", "--out", model)
+    assert "target_range        0 to 999" in said
+    assert vc.load_tuning(tmp_path / "t.vicinal").target_range == vc.TargetRange(0.0, np.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -31,10 +32,22 @@ def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
         msg = f"{name} must not have masked entries; got {int(np.ma.getmaskarray(values).sum())}. Fill or drop them."
         raise InvalidValue(msg)
     try:
-        return np.asarray(values)
+        return plain_column(values)
     except Exception as error:  # whatever a foreign __array__ raises
         msg = f"{name} must be convertible to a numpy array; that failed: {error}"
         raise InvalidValue(msg) from error
+
+
+def plain_column(values: ArrayLike) -> NDArray[Any]:
+    """Return an array; of a nullable column (`Int64`, `boolean`) in its plain type, where nothing is missing.
+
+    Older versions of pandas turn such a column into an array of objects.
+    """
+    array, plain = np.asarray(values), getattr(getattr(values, "dtype", None), "numpy_dtype", None)
+    if array.dtype == object and isinstance(plain, np.dtype):
+        with suppress(TypeError, ValueError):
+            return array.astype(plain)
+    return array
 
 
 def as_reals(values: ArrayLike, name: str, ndim: int) -> Reals:

@@ -42,6 +42,10 @@ class Explanation:
     global_threshold: float
     coverage: float
 
+    def __repr__(self) -> str:
+        count, levels = len(self.neighbors.rows), f"threshold {self.threshold:.6g}, global {self.global_threshold:.6g}"
+        return f"Explanation({count} neighbor{'' if count == 1 else 's'}, {levels}, coverage {self.coverage:g})"
+
     def _repr_html_(self) -> str:
         return html_text("Explanation", str(self))
 

@@ -58,6 +58,10 @@ class Guarantee:
     def __str__(self) -> str:
         return self.words
 
+    def __repr__(self) -> str:
+        said = "no promise in finite samples" if self.probability is None else f"probability {self.probability:.4f}"
+        return f"Guarantee({self.method}, coverage {self.coverage:g}, {said}, {self.n} ranked rows)"
+
     def _repr_html_(self) -> str:
         return html_text("Guarantee", str(self))
 

@@ -10,6 +10,7 @@ from vicinal._util.progress import Bar
 from vicinal.cli.inputs import AsJson, Renamed, Sources, open_rows
 from vicinal.cli.predict import Model, OtherCoverage
 from vicinal.cli.printing import echo_json, on_terminal
+from vicinal.cli.wording import never_empty
 from vicinal.persistence.load import load
 from vicinal.tables.batch.evaluate import evaluate_file
 
@@ -28,10 +29,7 @@ def evaluate(
     rename: Renamed = None,
     *,
     slab: Annotated[
-        bool,
-        typer.Option(
-            "--slab", help="Also measure worst-slab coverage over representations, and the excess risk of coverage."
-        ),
+        bool, typer.Option("--slab", help="Also measure worst-slab coverage over representations.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -43,7 +41,8 @@ def evaluate(
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = open_rows(rows, rename, None, truth=True, keep=by)
     with Bar("evaluate", given.table.n_rows, shown=None, leave=False) as bar:
-        found = evaluate_file(chosen, given, slab=slab, advance=bar.reach)
+        advice = never_empty(chosen)
+        found = evaluate_file(chosen, given, slab=slab, advice=advice, advance=bar.reach)
     if as_json:
         echo_json(asdict(found))
     else:

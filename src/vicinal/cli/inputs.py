@@ -11,6 +11,7 @@ from vicinal._util.files import same_file, writable
 from vicinal._util.text import strict_json
 from vicinal.errors import CannotWrite, InvalidArgument, InvalidFile, MissingFile
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
+from vicinal.regions import TargetRange
 from vicinal.tables.opening import open_table
 from vicinal.tables.rows import Rows, recognize_columns
 
@@ -63,12 +64,13 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
     low, comma, high = text.partition(",")
     try:
         if comma:
-            return float(low) if low.strip() else None, float(high) if high.strip() else None
-    except ValueError:
+            found = float(low) if low.strip() else None, float(high) if high.strip() else None
+            TargetRange.of(found)
+            return found
+    except ValueError:  # no number, or a range that holds nothing
         pass
-    raise InvalidArgument(
-        "--target-range", text, 'LOW,HIGH, where one of the two may be left out, such as "0," or "0,9"'
-    )
+    expected = 'two numbers, the smaller first, of which one may be left out, such as "0," or "0,9"'
+    raise InvalidArgument("--target-range", text, expected)
 
 
 def open_rows(

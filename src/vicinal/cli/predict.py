@@ -16,7 +16,10 @@ from vicinal.cli.cluster import Cluster, WorkPlace, check_folder
 from vicinal.cli.codes import Interrupted
 from vicinal.cli.inputs import AsJson, Memory, Renamed, Sources, check_out, open_rows
 from vicinal.cli.printing import echo_json, on_terminal
-from vicinal.persistence.load import open_predictor
+from vicinal.cli.wording import never_empty
+from vicinal.persistence.load import load, open_predictor
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
+from vicinal.regions import CROSSED, explain_empty_sets
 from vicinal.tables.batch import Wanted, predict_file
 from vicinal.tables.batch.job import Done
 from vicinal.tables.rows import Rows
@@ -93,7 +96,7 @@ def predict(
         started = time.perf_counter()
         with show_rows(given) as bar, _interruptible(out, "run the same command again to continue."):
             done = cluster.predict(model, given, out, coverage=coverage, wanted=asked, memory=memory, advance=bar.reach)
-        _tell(done, time.perf_counter() - started, as_json=as_json)
+        _tell(done, time.perf_counter() - started, load(model), as_json=as_json)
         return
     cluster.check_unused()
     if out != "-":
@@ -113,7 +116,7 @@ def predict(
             model=info.checksum,
             advance=bar.reach,
         )
-    _tell(done, time.perf_counter() - started, as_json=as_json)
+    _tell(done, time.perf_counter() - started, chosen, as_json=as_json)
 
 
 def show_rows(rows: Rows) -> Bar:
@@ -121,13 +124,23 @@ def show_rows(rows: Rows) -> Bar:
     return Bar("predict", rows.table.n_rows, shown=None, leave=False)
 
 
-def _tell(done: Done, seconds: float, *, as_json: bool) -> None:
-    """Print what a job did."""
+def _tell(done: Done, seconds: float, predictor: SetPredictor | IntervalPredictor, *, as_json: bool) -> None:
+    """Print what a job did, and why answers are empty."""
+    note = ""
+    if done.empty and isinstance(predictor, SetPredictor):
+        note = explain_empty_sets(done.empty, f"vicinal calibrate {never_empty(predictor)}")
+    elif done.empty:
+        note = f"{done.empty} intervals are empty: {CROSSED}"
     if as_json:
-        echo_json({**asdict(done), "seconds": seconds}, err=done.path == "-")
-    elif done.path != "-":
-        more = f"{done.resumed} of them from an earlier run" if done.resumed else f"mean size {done.mean_size:.4g}"
-        typer.echo(f"{done.rows} rows, {more}: {done.path} ({seconds:.1f} s)")
+        said = {**asdict(done), "seconds": seconds, **({"note": note} if note else {})}
+        echo_json(said, err=done.path == "-")
+        return
+    if note:
+        typer.echo(f"vicinal: note: {note}", err=True)
+    if done.path == "-":
+        return
+    more = f"{done.resumed} of them from an earlier run" if done.resumed else f"mean size {done.mean_size:.4g}"
+    typer.echo(f"{done.rows} rows, {more}: {done.path} ({seconds:.1f} s)")
 
 
 @contextmanager

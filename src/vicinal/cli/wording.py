@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vicinal.errors import Column, Option, VicinalError, Word
+from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 
 
 def render(error: VicinalError) -> str:
@@ -14,6 +15,11 @@ def render(error: VicinalError) -> str:
     'needs rows: use --method Split'
     """
     return " ".join(error.render(render_word).split())
+
+
+def never_empty(predictor: SetPredictor | IntervalPredictor) -> str:
+    """Return the option to calibrate with, so that no set is empty."""
+    return f'--score "NeverEmpty({repr(predictor.score).removesuffix("()")})"'
 
 
 def render_word(word: Word) -> str:

@@ -64,8 +64,8 @@ class Answering:
         one_thread_for_each_cpu(1)
         self.predictor = self.model.open_here()
 
-    def work(self, partition: Partition, attempt: int) -> float:
-        """Write the predictions for a partition; return the sum of their sizes or lengths."""
+    def work(self, partition: Partition, attempt: int) -> tuple[float, int]:
+        """Write the predictions for a partition; return the sum of their sizes or lengths, and how many are empty."""
         self.done = 0
         with within(self.memory):
             return answer_partition(
@@ -241,19 +241,20 @@ def _predict(
                 _run(pool, missing, count, pieces, job, len(partitions))
         total = sum(one.rows for one in partitions)
     made = total - ready
-    return Done(total, ready, str(out), count.size / made if made else float("nan"))
+    return Done(total, ready, str(out), count.size / made if made else float("nan"), count.empty)
 
 
 class _Count:
     """Number of rows that are done, reported to a progress bar."""
 
     def __init__(self, advance: Callable[[int], object], rows: int) -> None:
-        self.advance, self.rows, self.size, self.partitions = advance, rows, 0.0, 0
+        self.advance, self.rows, self.size, self.empty, self.partitions = advance, rows, 0.0, 0, 0
         self.advance(rows)
 
-    def count_partition(self, rows: int, size: float) -> None:
+    def count_partition(self, rows: int, size: float, empty: int) -> None:
         """Count a finished partition."""
         self.rows, self.size, self.partitions = self.rows + rows, self.size + size, self.partitions + 1
+        self.empty += empty
         self.advance(self.rows)
 
     def working(self, rows: int) -> None:
@@ -272,12 +273,12 @@ def _run(
     """Compute the missing partitions; an error also says how many are finished."""
     there = total - len(missing)
     try:
-        for partition, size in pool.over(missing):
+        for partition, (size, empty) in pool.over(missing):
             name = name_partition(job, partition)
             if pieces.find(name) is None:
                 msg = f"a worker wrote {name}, but it is not in {pieces.folder}: all nodes must see the same folder."
                 raise WorkersLost(msg)
-            count.count_partition(partition.rows, size)
+            count.count_partition(partition.rows, size, empty)
     except VicinalError as error:
         done = there + count.partitions
         if done:

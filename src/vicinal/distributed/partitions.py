@@ -17,7 +17,7 @@ from vicinal._util.pieces import Pieces, name_piece
 from vicinal.errors import InvalidFile
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.tables.batch.answers import Answers, Wanted, answer_rows
-from vicinal.tables.batch.columns import region_sizes
+from vicinal.tables.batch.columns import count_empty, region_sizes
 from vicinal.tables.batch.job import chunk_rows
 from vicinal.tables.batch.sinks import write_parquet
 from vicinal.tables.parquet import ParquetTable
@@ -114,12 +114,12 @@ def answer_partition(
     job: dict[str, Any],
     apart: str = "",
     tell: Callable[[int], object] = lambda _: None,
-) -> float:
-    """Write the predictions for a partition; return the sum of their sizes or lengths.
+) -> tuple[float, int]:
+    """Write the predictions for a partition; return the sum of their sizes or lengths, and how many are empty.
 
     `apart` distinguishes attempts at the same partition; `tell` is called with the number of rows done.
     """
-    rows, total, done = reading.rows(partition.path), 0.0, 0
+    rows, total, empty, done = reading.rows(partition.path), 0.0, 0, 0
     shift = partition.first - partition.start
 
     def work(chunk: RowChunk) -> Answers:
@@ -127,9 +127,10 @@ def answer_partition(
         return replace(found, kept=chunk.kept)
 
     def answers() -> Iterator[Answers]:
-        nonlocal total, done
+        nonlocal total, empty, done
         for found in rows.each(work, chunk_rows(rows, wanted), partition.start, partition.stop):
             total += float(region_sizes(found.regions).sum())
+            empty += count_empty(found.regions)
             yield found
             done += len(found)
             tell(done)
@@ -140,4 +141,4 @@ def answer_partition(
         if done != partition.rows:
             msg = f"{partition.path} has changed since the job began: it had {partition.rows} rows, now {done}."
             raise InvalidFile(msg)
-    return total
+    return total, empty

@@ -9,18 +9,18 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._util.arrays import Floats
+from vicinal._util.arrays import Floats, plain_column
 from vicinal.calibration.levels import Coverage
 from vicinal.errors import Incompatible, InvalidValue, TooFewRows
 from vicinal.estimators.docs import fill_docstring
 from vicinal.estimators.neighborhood import Neighborhood
+from vicinal.estimators.representation import unwrap
 from vicinal.outputs import ClassificationOutputs, ModelOutputs
 from vicinal.regions import PredictionSets, label_numbers
 
@@ -100,16 +100,18 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
         TooFewRows
             If there are fewer than two rows.
         """
-        targets: NDArray[Any] = column_or_1d(y, warn=True)
+        targets: NDArray[Any] = column_or_1d(_plain(y), warn=True)
         check_classification_targets(targets)
         if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
             msg = f"prediction sets need probabilities; {type(self.estimator).__name__} has no predict_proba."
             raise Incompatible(msg)
-        known = self.estimator.classes_ if isinstance(self.estimator, FrozenEstimator) else np.unique(targets)
+        known = _trained_classes(self.estimator) if self._is_frozen() else np.unique(targets)
         self.classes_, labels = np.asarray(known), label_numbers(targets, np.asarray(known))
         if labels.min() < 0:
             row = int(np.argmin(labels))
-            msg = f"y must be among the {len(known)} classes of the estimator; row {row} holds {targets[row]!r}."
+            value, first = targets[row : row + 1].tolist()[0], np.asarray(known)[:1].tolist()[0]
+            expected = f"y must be among the {len(known)} classes of the estimator, such as {first!r}"
+            msg = f"{expected}; row {row} holds {value!r}."
             raise InvalidValue(msg)
         rows = self._check(X, reset=True)
         kept = self._fit_part(rows, targets, fit_params)
@@ -162,20 +164,60 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
         check_is_fitted(self)
         rows = self._check(X)
         if len(self.classes_) == 1:
-            msg = f"prediction sets need at least two classes; the estimator knows only {self.classes_[0]!r}."
+            only = self.classes_.tolist()[0]
+            msg = f"prediction sets need at least two classes; the estimator knows only {only!r}."
             raise TooFewRows(msg, rows=1, needed=2)
         found = self._predict_each(self._outputs(rows), coverage)
         if isinstance(found, list):
-            return [replace(one, classes=self.classes_) for one in found]
-        return replace(found, classes=self.classes_)  # type: ignore[no-any-return]
+            return [self._name_classes(one) for one in found]
+        return self._name_classes(found)
+
+    def _name_classes(self, sets: PredictionSets) -> PredictionSets:
+        """Return sets that know the labels in their own type, and the argument that keeps sets from being empty."""
+        return replace(sets, classes=self.classes_, advice=sets.advice.replace("score=", "score_function=", 1))
+
+    def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
+        """Return the model, trained; say so where it could not be because its rows are all of one class."""
+        try:
+            return super()._train(rows, y, given)
+        except ValueError as error:
+            if len(np.unique(y)) > 1:
+                raise
+            raise _one_class(self._model(), y[:1], error) from error
 
     def _probabilities(self, X: Any) -> Floats:
         """Return probabilities in the order of `classes_`; a class that no training row showed has probability 0."""
         found = np.asarray(self.estimator_.predict_proba(X))
+        trained = np.asarray(self.estimator_.classes_)
+        if len(trained) == 1 < found.shape[1]:
+            why = f"its predict_proba gives {found.shape[1]} columns for 1 class"
+            raise _one_class(self._model(), trained, why)
         out = np.zeros((len(found), len(self.classes_)))
-        out[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = found
+        out[:, np.searchsorted(self.classes_, trained)] = found
         return out
 
     def _outputs(self, X: Any) -> ClassificationOutputs:
         names = [str(label) for label in self.classes_]
         return ModelOutputs.from_probabilities(self._probabilities(X), self._represent(X), class_names=names)
+
+
+def _plain(y: Any) -> Any:
+    """Return a nullable column in its plain type; anything else as it is."""
+    return plain_column(y) if hasattr(y, "dtype") and not isinstance(y.dtype, np.dtype) else y
+
+
+def _trained_classes(frozen: Any) -> NDArray[Any]:
+    found = getattr(frozen, "classes_", None)
+    if found is None:
+        name = type(unwrap(frozen)).__name__
+        msg = f"FrozenEstimator holds a {name} that is not trained: it has no classes_. Fit it first, or pass it as is."
+        raise Incompatible(msg)
+    return np.asarray(found)
+
+
+def _one_class(model: Any, labels: NDArray[Any], why: object) -> InvalidValue:
+    msg = (
+        f"the rows that {type(model).__name__} was trained on are all of one class, {labels.tolist()[0]!r}, and it "
+        f"cannot learn from those ({why}). Give more rows of the other classes, or a smaller calibration_share."
+    )
+    return InvalidValue(msg)

@@ -20,9 +20,9 @@ from vicinal._util.arrays import Ints, proper_share
 from vicinal._util.splitting import split_rows
 from vicinal.calibration import Method
 from vicinal.calibration.levels import Coverage
-from vicinal.errors import Incompatible, InvalidValue, TooFewRows
+from vicinal.errors import Incompatible, InvalidArgument, TooFewRows
 from vicinal.estimators.docs import fill_docstring
-from vicinal.estimators.representation import FittedRepresentation, Representation, unwrap
+from vicinal.estimators.representation import FittedRepresentation, NotComparable, Representation, innermost
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.calibrate import calibrate
@@ -84,7 +84,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         """Return rows that can be indexed; a pipeline or a data frame is left for the estimator to check."""
         if _is_list_of_texts(X):
             return X
-        own = isinstance(unwrap(self.estimator), Pipeline)
+        own = isinstance(innermost(self._model()), Pipeline)
         if hasattr(X, "iloc") or own:
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X.tocsr() if hasattr(X, "tocsr") else X
@@ -96,10 +96,9 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         """Train on one part of the rows; return the numbers of the calibration rows."""
         check_consistent_length(X, y)
         n = _num_samples(X)
-        if isinstance(self.estimator, FrozenEstimator):
-            self.estimator_ = self.estimator
-            if self._is_local():
-                self.represent_ = FittedRepresentation.fit(self.representation, self.estimator_, None)
+        if self._is_frozen():
+            self.estimator_ = self._frozen()
+            self._fit_representation(X, None)
             return np.arange(n)
         proper_share("calibration_share", self.calibration_share)
         if n < 2:  # noqa: PLR2004
@@ -111,9 +110,35 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         train, calibration = split_rows(n, [n - kept, kept], seed)
         rows = _safe_indexing(X, train)
         self.estimator_ = self._train(rows, y[train], _cut_parameters(given, n, train))
-        if self._is_local():
-            self.represent_ = FittedRepresentation.fit(self.representation, self.estimator_, rows)
+        self._fit_representation(X, rows)
         return calibration
+
+    def _is_frozen(self) -> bool:
+        """Return whether the estimator is trained already."""
+        return isinstance(self.estimator, FrozenEstimator)
+
+    def _frozen(self) -> Any:
+        """Return the model that is trained already."""
+        return self.estimator
+
+    def _fit_representation(self, X: Any, train: Any | None) -> None:
+        """Fit what rows are compared by, on training rows where there are any.
+
+        Where nothing was said of it and the inputs cannot be compared, there is no neighborhood.
+        """
+        self.represent_: FittedRepresentation | None = None
+        if not self._is_local():
+            return
+        try:
+            found = FittedRepresentation.fit(self.representation, self.estimator_, train)
+            if self.representation is None and self.localizer is None:
+                found(_safe_indexing(X, np.arange(1)))
+        except NotComparable as error:
+            if self.representation is not None or self.localizer is not None:
+                raise
+            warnings.warn(f"calibrated without a neighborhood: {error}", stacklevel=4)
+            return
+        self.represent_ = found
 
     def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
         return train_model(clone(self._model()), rows, y, given)
@@ -155,13 +180,16 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _predict_each(self, outputs: ModelOutputs, coverage: Any) -> Any:
         """Return the sets or intervals at one coverage, or a list of them at several."""
-        if isinstance(coverage, Sequence | np.ndarray) and not isinstance(coverage, str):
-            return [self._predictor(one).predict(outputs) for one in np.asarray(coverage).tolist()]
-        return self._predictor(coverage).predict(outputs)
+        wanted = coverage.tolist() if isinstance(coverage, np.ndarray) else coverage
+        if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+            if not wanted:
+                raise InvalidArgument("coverage", coverage, "a number such as 0.9, or a list of at least one")
+            return [self._predictor(one).predict(outputs) for one in wanted]
+        return self._predictor(wanted).predict(outputs)
 
     def _represent(self, X: Any) -> Any:
         """Return the representations of rows, (n, d); None if the method compares no rows."""
-        return self.represent_(X) if self._is_local() else None
+        return None if self.represent_ is None else self.represent_(X)
 
 
 def train_model(model: Any, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
@@ -169,16 +197,7 @@ def train_model(model: Any, rows: Any, y: NDArray[Any], given: dict[str, Any]) -
     if isinstance(model, Pipeline) and "sample_weight" in given:
         last = model.steps[-1][0]
         given = {(f"{last}__{name}" if name == "sample_weight" else name): value for name, value in given.items()}
-    try:
-        return model.fit(rows, y, **given)
-    except ValueError as error:
-        if len(np.unique(y)) > 1:
-            raise
-        msg = (
-            f"the training rows are all of one class, {y[0]!r}, and {type(model).__name__} needs at least two "
-            f"({error}). Give more rows of the other classes, or a smaller calibration_share."
-        )
-        raise InvalidValue(msg) from error
+    return model.fit(rows, y, **given)
 
 
 def _cut_parameters(given: dict[str, Any], n: int, train: Ints) -> dict[str, Any]:

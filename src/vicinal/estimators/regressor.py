@@ -8,6 +8,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +18,7 @@ from vicinal.calibration.levels import Coverage
 from vicinal.errors import Incompatible
 from vicinal.estimators.docs import fill_docstring
 from vicinal.estimators.neighborhood import Neighborhood, train_model
-from vicinal.estimators.representation import Representation
+from vicinal.estimators.representation import QuantilePair, Representation
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ModelOutputs, RegressionOutputs
 from vicinal.regions import PredictionIntervals
@@ -108,6 +109,14 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
             return self.estimator[0]
         return Ridge() if self.estimator is None else self.estimator
 
+    def _is_frozen(self) -> bool:
+        if isinstance(self.estimator, tuple | list):
+            return all(isinstance(one, FrozenEstimator) for one in self.estimator)
+        return super()._is_frozen()
+
+    def _frozen(self) -> Any:
+        return QuantilePair(*self.estimator) if isinstance(self.estimator, tuple | list) else super()._frozen()
+
     def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
         if isinstance(self.estimator, tuple | list):
             return QuantilePair(*(train_model(clone(one), rows, y, given) for one in self.estimator))
@@ -192,14 +201,3 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
         if found.ndim > 1 and found.shape[1] == 2:  # noqa: PLR2004
             return ModelOutputs.from_quantiles(found[:, 0], found[:, 1], self._represent(X))
         return ModelOutputs.from_predictions(found, self._represent(X))
-
-
-class QuantilePair:
-    """Two trained quantile models, as one model whose `predict` has two columns."""
-
-    def __init__(self, lower: Any, upper: Any) -> None:
-        self.lower, self.upper = lower, upper
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return both quantiles, (n, 2)."""
-        return np.stack([self.lower.predict(X), self.upper.predict(X)], axis=1)

@@ -28,6 +28,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal.errors import Incompatible, InvalidArgument
 
+MANY = 20_000
+"""Columns from which sparse rows are cut to those that training rows fill, or projected, before they are reduced."""
+
+PROJECTED = 2_000
+"""Columns that the rows are projected to then."""
+
 WIDEST = 256
 """Sparse rows of up to this many columns are converted to dense ones."""
 
@@ -39,6 +45,10 @@ MOST_CATEGORIES = 50
 
 EXPECTED = "None, a callable, the name of a method, a transformer, a list of columns, or LastStep()"
 ADVICE = "Pass representation=... (a transformer, a callable or a list of columns), or method=Split()."
+
+
+class NotComparable(Incompatible):
+    """Rows hold texts or other things that have no distance."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +101,27 @@ def read_rows(wanted: Any, estimator: Any, inputs: Any) -> Any:
     if isinstance(wanted, str):
         return getattr(estimator, wanted)(inputs)
     if isinstance(wanted, list):
-        return _safe_indexing(inputs, wanted, axis=1)
+        return _take_columns(inputs, wanted)
     return wanted.transform(inputs) if _is_transformer(wanted) else wanted(inputs)
+
+
+def _take_columns(inputs: Any, wanted: list[Any]) -> Any:
+    try:
+        return _safe_indexing(inputs, wanted, axis=1)
+    except (IndexError, KeyError, ValueError, TypeError) as error:
+        table = np.ndim(inputs) > 1 or issparse(inputs)
+        width = f"0 .. {inputs.shape[1] - 1}" if table else "none, as there is no table"
+        expected = f"columns that the rows have: their numbers ({width}), or names where rows are a data frame"
+        raise InvalidArgument("representation", wanted, expected) from error
 
 
 def _check(wanted: Any, estimator: Any) -> None:
     """Refuse a representation that is not valid for this estimator."""
+    if isinstance(wanted, type):
+        msg = f"representation must be an object, not a class: write {wanted.__name__}(...), with its brackets."
+        raise Incompatible(msg)
+    if isinstance(wanted, list) and not wanted:
+        raise InvalidArgument("representation", wanted, "a list of at least one column")
     if isinstance(wanted, LastStep) and not isinstance(unwrap(estimator), Pipeline):
         msg = f"LastStep() needs a pipeline; got {type(unwrap(estimator)).__name__}. {ADVICE}"
         raise Incompatible(msg)
@@ -111,9 +136,30 @@ def _is_transformer(wanted: Any) -> bool:
     return hasattr(wanted, "transform") and hasattr(wanted, "fit")
 
 
+class QuantilePair:
+    """Two trained models, of a lower and an upper quantile, as one whose `predict` has two columns."""
+
+    def __init__(self, lower: Any, upper: Any) -> None:
+        self.lower, self.upper = lower, upper
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return both quantiles, (n, 2)."""
+        return np.stack([self.lower.predict(X), self.upper.predict(X)], axis=1)
+
+
 def unwrap(estimator: Any) -> Any:
-    """Return the model inside a FrozenEstimator, or the estimator itself."""
-    return estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+    """Return the trained model itself: of a frozen one, of a search the best one, of a pair the lower one."""
+    if isinstance(estimator, FrozenEstimator):
+        return unwrap(estimator.estimator)
+    if isinstance(estimator, QuantilePair):
+        return unwrap(estimator.lower)
+    return unwrap(estimator.best_estimator_) if hasattr(estimator, "best_estimator_") else estimator
+
+
+def innermost(estimator: Any) -> Any:
+    """Return what an estimator is made around, trained or not: a search, a calibrated or a frozen model names it."""
+    inner = getattr(estimator, "estimator", None)
+    return estimator if inner is None or isinstance(estimator, Pipeline) else innermost(inner)
 
 
 def _fit_transformer(transformer: Any, rows: Any | None) -> Any:
@@ -127,6 +173,18 @@ def _fit_transformer(transformer: Any, rows: Any | None) -> Any:
         msg = f"a frozen estimator has no training rows to fit {kind} on: fit it before you pass it."
         raise Incompatible(msg) from error
     return transformer
+
+
+@dataclass(frozen=True)
+class FilledColumns:
+    """A transformer of some columns of sparse rows: those that training rows fill."""
+
+    columns: NDArray[Any]
+    inner: Any
+
+    def transform(self, rows: Any) -> Any:
+        """Transform these columns."""
+        return self.inner.transform(rows.tocsr()[:, self.columns])
 
 
 @dataclass(frozen=True)
@@ -171,7 +229,15 @@ class Numbers:
 def _fit_svd(rows: Any) -> Any:
     """Return a fitted TruncatedSVD that reduces sparse rows."""
     columns = max(1, min(REDUCED, rows.shape[0] - 1, rows.shape[1] - 1))
-    return TruncatedSVD(columns, random_state=0).fit(rows)
+    reduce = TruncatedSVD(columns, random_state=0)
+    if rows.shape[1] < MANY:
+        return reduce.fit(rows)
+    # Its time and memory grow with the columns, of which most are empty where texts are hashed.
+    table = rows.tocsr()
+    filled = np.unique(np.append(table.indices, (0, 1)))  # a reduction needs two columns
+    if len(filled) >= MANY:
+        return make_pipeline(SparseRandomProjection(PROJECTED, random_state=0), reduce).fit(table)
+    return FilledColumns(filled, _fit_svd(table[:, filled]))
 
 
 def _find_words(frame: Any) -> list[Any]:
@@ -196,6 +262,11 @@ def _encoder(frame: Any) -> Any:
 def _as_floats(rows: Any) -> NDArray[Any]:
     """Return numbers, (n, d); refuse anything else."""
     table = np.asarray(rows)
+    if table.ndim == 1 and table.dtype.kind in "iubf":
+        table = table.reshape(-1, 1)
+    if table.ndim > 2:  # noqa: PLR2004
+        msg = f"a representation must be a table, one row of numbers for each input; got shape {table.shape}. {ADVICE}"
+        raise Incompatible(msg)
     if table.dtype.kind == "f":
         return table
     try:
@@ -206,4 +277,4 @@ def _as_floats(rows: Any) -> NDArray[Any]:
 
 def _refuse(table: NDArray[Any]) -> NDArray[Any]:
     msg = f"rows are compared by their inputs, but some of these are not numbers ({table.dtype}). {ADVICE}"
-    raise Incompatible(msg)
+    raise NotComparable(msg)

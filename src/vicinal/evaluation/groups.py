@@ -63,10 +63,11 @@ def named_groups(groups: Any, n_rows: int) -> dict[str, Bools]:
 
 def _column(values: ArrayLike, name: str, n_rows: int) -> NDArray[Any]:
     column = as_array(values, name)
-    check_rows(n_rows, column, name, "the answers")
     if column.ndim != 1:
-        msg = f"{name} must have one value for each row; got shape {column.shape}."
+        found = f"shape {column.shape}" if column.ndim else f"the single value {column.tolist()!r}"
+        msg = f"{name} must have one value for each of the {n_rows} rows; got {found}."
         raise InvalidValue(msg)
+    check_rows(n_rows, column, name, "the answers")
     return column
 
 

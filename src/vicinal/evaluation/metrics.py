@@ -26,6 +26,7 @@ from vicinal.errors import Incompatible, TooFewRows
 from vicinal.evaluation.conditional import FEWEST, excess_risk
 from vicinal.evaluation.groups import GroupCoverage, named_groups
 from vicinal.kernels.slabs import worst_slab
+from vicinal.predictor.predictors import Predictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 
 SIZE_GROUPS = ((0, 1), (2, 3), (4, 10), (11, 100), (101, None))
@@ -58,6 +59,15 @@ class Evaluation:
     excess_risk: tuple[float, float] | None = None  # ERT and its standard error: 0 where coverage is even
     by_group: tuple[GroupCoverage, ...] = ()  # by the groups that were given
     unknown: int = 0  # rows whose label is none of the classes: they count as misses
+    excess_risk_note: str = ""  # why the excess risk was not measured, where there are representations
+    empty_note: str = ""  # how many sets or intervals are empty, why, and what to do
+
+    def __repr__(self) -> str:
+        asked = "" if self.target is None else f" (asked for {self.target:g})"
+        empty = f", {self.empty_share:.2%} empty" if self.empty_share else ""
+        groups = f", {len(self.by_group)} groups" if self.by_group else ""
+        size = f"mean size {self.mean_size:.4g}"
+        return f"Evaluation({self.rows} rows, coverage {self.coverage:.4f}{asked}, {size}{empty}{groups})"
 
     def __str__(self) -> str:
         low, high = self.coverage_interval
@@ -68,6 +78,8 @@ class Evaluation:
             f"mean size          {self.mean_size:.4g} (median {self.median_size:.4g})",
             f"empty, full        {self.empty_share:.2%}, {self.full_share:.2%}",
         ]
+        if self.empty_note:
+            lines.append(f"why empty          {self.empty_note}")
         if self.size_gap is not None:
             lines.append(f"largest size gap   {self.size_gap:.4f}")
         if self.class_gap is not None:
@@ -80,11 +92,15 @@ class Evaluation:
         if self.excess_risk is not None:
             value, error = self.excess_risk
             lines.append(f"excess risk        {value:.4f} (standard error {error:.4f}; 0 where coverage is even)")
+        elif self.excess_risk_note:
+            lines.append(f"excess risk        {self.excess_risk_note}")
         if self.unknown:
             lines.append(f"unknown labels     {self.unknown} rows, counted as misses")
         if self.by_group:
-            lines += ["", f"{'group':<30}{'rows':>8}{'size':>8}  coverage (95 % for all groups together)"]
-            lines += [_line(group) for group in self.by_group]
+            wide = max(28, *(len(group.name) for group in self.by_group))
+            heads = f"{'group':<{wide}}  {'rows':>8}  {'size':>9}"
+            lines += ["", f"{heads}  coverage (95 % for all groups together)"]
+            lines += [_line(group, wide) for group in self.by_group]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -94,7 +110,7 @@ class Evaluation:
 def evaluate(
     regions: PredictionSets | PredictionIntervals,
     targets: ArrayLike,
-    *,
+    *misplaced: object,
     groups: Any = None,
     representations: ArrayLike | None = None,
     seed: int = 0,
@@ -127,6 +143,12 @@ def evaluate(
     >>> found.coverage, found.mean_size
     (1.0, 1.5)
     """
+    if isinstance(regions, Predictor) or misplaced:
+        msg = (
+            "evaluate takes the sets or intervals and their targets, and the rest by name: "
+            "evaluate(predictor.predict(outputs), targets, groups=...)."
+        )
+        raise Incompatible(msg)
     if not isinstance(regions, (PredictionSets, PredictionIntervals)):
         hint = " Use module.predict(batch)." if type(regions).__name__ == "ConformalSets" else ""
         msg = f"evaluate needs the sets or intervals that predict returns; got {type(regions).__name__}.{hint}"
@@ -167,19 +189,24 @@ def evaluate(
         by_confidence=by_confidence,
         worst_confidence=_worst(by_confidence),
         worst_slab=None if representations is None else worst_slab_coverage(representations, covered, seed=seed),
-        excess_risk=_excess_risk(representations, covered, target, seed),
+        excess_risk=None if representations is None else measure_excess_risk(representations, covered, target, seed),
+        excess_risk_note="" if representations is None else say_too_few(len(covered)),
+        empty_note=regions.explain_empty(),
         by_group=tuple(_measure(name, rows, covered, sizes, len(looked)) for name, rows in looked.items()),
         unknown=int(np.sum(labels < 0)) if isinstance(regions, PredictionSets) else 0,
     )
 
 
-def _excess_risk(
-    representations: ArrayLike | None, covered: Bools, target: float, seed: int
+def measure_excess_risk(
+    representations: ArrayLike, covered: Bools, target: float, seed: int = 0
 ) -> tuple[float, float] | None:
-    """Return the excess risk where there are features, and rows enough."""
-    if representations is None or len(covered) < FEWEST:
-        return None
-    return excess_risk(representations, covered, target, seed=seed)
+    """Return the excess risk where there are rows enough."""
+    return excess_risk(representations, covered, target, seed=seed) if len(covered) >= FEWEST else None
+
+
+def say_too_few(rows: int) -> str:
+    """Return why the excess risk is not measured on so many rows; nothing where it is."""
+    return "" if rows >= FEWEST else f"not measured: it needs at least {FEWEST} rows; there are {rows}."
 
 
 def _measure(name: str, rows: Bools, covered: Bools, sizes: Ints | Floats, groups: int) -> GroupCoverage:
@@ -189,9 +216,10 @@ def _measure(name: str, rows: Bools, covered: Bools, sizes: Ints | Floats, group
     return GroupCoverage(name, len(inside), float(inside.mean()), float(np.mean(sizes[rows])), interval)
 
 
-def _line(group: GroupCoverage) -> str:
+def _line(group: GroupCoverage, wide: int) -> str:
     low, high = group.interval or (0.0, 1.0)
-    return f"{group.name:<30}{group.rows:>8}{group.mean_size:>8.3g}  {group.coverage:.3f} ({low:.3f} to {high:.3f})"
+    reach = f"{group.coverage:.3f} ({low:.3f} to {high:.3f})"
+    return f"{group.name:<{wide}}  {group.rows:>8}  {group.mean_size:>9.4g}  {reach}"
 
 
 def binomial_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:

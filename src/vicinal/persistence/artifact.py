@@ -338,6 +338,7 @@ def _info(
     rows = header["arrays"].get("rows")
     tuning, guarantee = document.tuning, document.guarantee
     judged = tuning.rows if tuning is not None and document.kind == "tuning" else None
+    possible = tuning.target_range if tuning is not None and document.kind == "tuning" else document.target_range
     return ArtifactInfo(
         path=path,
         kind=document.kind,
@@ -346,7 +347,12 @@ def _info(
         created=header["created"],
         coverage=document.coverage,
         guarantee="" if guarantee is None else guarantee.words,
-        parts={role: repr(part) for role, part in document.parts.items() if part is not None},
+        parts={
+            **{
+                role: repr(part) for role, part in document.parts.items() if part is not None and role != "target_range"
+            },
+            **({} if possible is None else {"target_range": str(possible)}),
+        },
         rows=judged if guarantee is None else guarantee.n,
         n_classes=document.n_classes,
         class_names=document.class_names,

@@ -501,9 +501,14 @@ class Predictor(ABC):
         return rows
 
     def __repr__(self) -> str:
-        parts = [f"coverage={self.coverage!s}", repr(self.localizer), f"method={type(self.method).__name__}"]
+        parts = [f"coverage={self.coverage!s}", repr(self.localizer), *self._extras()]
+        parts.append(f"method={type(self.method).__name__}")
         parts += [] if isinstance(self.search, ExactNeighborSearch) else [f"search={self.search!r}"]
         return f"{type(self).__name__}({', '.join(parts)}, {self.calibration.n_ranked} ranked rows)"
+
+    @abstractmethod
+    def _extras(self) -> list[str]:
+        """Return in few words what acts besides score and neighborhood."""
 
     def _repr_html_(self) -> str:
         facts = {
@@ -512,6 +517,7 @@ class Predictor(ABC):
             "probabilities": repr(getattr(self, "probability_model", None)),
             "neighborhood": repr(self.localizer),
             "representations": repr(self.representation_map),
+            "target range": str(getattr(self, "target_range", None)),
             "method": type(self.method).__name__,
             "ranked rows": str(self.calibration.n_ranked),
             "guarantee": str(self.guarantee),
@@ -726,6 +732,10 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         """Whether the probability model uses representations."""
         return self.probability_model is not None and self.probability_model.reads_representations
 
+    def _extras(self) -> list[str]:
+        model = self.probability_model
+        return [] if model is None else [f"probability_model={type(model).__name__}"]
+
     def _facts(self) -> dict[str, Any]:
         """Return number and names of the classes."""
         return {"n_classes": self.n_classes, "class_names": self.class_names}
@@ -758,6 +768,7 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
                 confidences,
                 outputs.class_names or self.class_names,
                 float(exact_coverage(coverage)),
+                advice=f"score=NeverEmpty({self.score!r})",
             )
             for number, (coverage, found) in enumerate(zip(coverages, members, strict=True))
         ]
@@ -979,6 +990,11 @@ class IntervalPredictor(RegionPredictor[RegressionOutputs, PredictionIntervals])
     def scores_read_representations(self) -> bool:
         """Whether the score uses representations."""
         return self.score.reads_representations
+
+    def _extras(self) -> list[str]:
+        scale = getattr(self.score, "scale", None)
+        found = [] if scale is None else [f"scale={type(scale).__name__}"]
+        return found if self.target_range is None else [*found, f"target_range={self.target_range}"]
 
     def _facts(self) -> dict[str, Any]:
         """Return the range of targets."""

@@ -168,5 +168,6 @@ def _moments(table: Reals) -> tuple[Floats, Floats]:
     covariance = np.zeros((table.shape[1], table.shape[1]))
     for start in chunks:
         centered = table[start : start + step].astype(np.float64) - mean
-        covariance += centered.T @ centered
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers too large are refused by name, where they are used
+            covariance += centered.T @ centered
     return mean, covariance / len(table)

@@ -46,6 +46,7 @@ def explain_row(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) 
         "neighbors": _neighbors(predictor, near, min(neighbors, MOST_NEIGHBORS)),
         "scores_near": _curve(near.scores, near.weights) if is_local(predictor) else [],
         "scores_everywhere": _curve(predictor.calibration.ranked_scores, None),
+        "remark": regions.explain_empty() or None,
     }
     if isinstance(regions, PredictionSets) and isinstance(predictor, SetPredictor):
         assert isinstance(one, ClassificationOutputs)  # noqa: S101  or there were no sets

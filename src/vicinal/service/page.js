@@ -171,8 +171,9 @@
   function drawInterval(row, found) {
     const ends = [found.lower, found.upper].map((one) => (known(one) ? number(one, 4) : value(one) < 0 ? "−∞" : "+∞"));
     const truth = row.truth === null ? null : Number(row.truth);
-    const empty = value(found.lower) > value(found.upper);
-    const said = `At coverage ${level(found.coverage)} the interval ${empty ? "is empty" : `goes from ${ends.join(" to ")}`}.`;
+    const empty = value(found.lower) > value(found.upper); // `remark` says why
+    const said = `At coverage ${level(found.coverage)} the interval `
+      + (empty ? `is empty: ${found.remark.split(": ").slice(1).join(": ")}` : `goes from ${ends.join(" to ")}.`);
     verdict(row, `${said} The model predicts ${number(found.prediction, 4)}.`,
       value(found.lower) <= truth && truth <= value(found.upper));
     $("interval").replaceChildren(interval(found, truth, ends));

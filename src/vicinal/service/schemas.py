@@ -93,6 +93,7 @@ class Sets(About):
 
     answers: list[SetOfRow]
     note: str | None = None
+    remark: str | None = Field(None, description="How many sets are empty, and why, where some are.")
 
 
 class Intervals(About):
@@ -100,6 +101,7 @@ class Intervals(About):
 
     answers: list[IntervalOfRow]
     note: str | None = None
+    remark: str | None = Field(None, description="How many intervals are empty, and why, where some are.")
 
 
 class Neighbor(Record):
@@ -115,6 +117,7 @@ class Neighbor(Record):
 class ExplanationReply(About):
     """The threshold of a row, its neighbors and their scores."""
 
+    remark: str | None = Field(None, description="Why the answer is empty, where it is.")
     threshold: Number
     global_threshold: Number
     effective_size: float

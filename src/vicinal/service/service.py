@@ -21,7 +21,7 @@ from vicinal.evaluation.drift import Drift
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_probabilities
 from vicinal.persistence.artifact import ArtifactInfo
 from vicinal.predictor.predictors import SetPredictor
-from vicinal.service.batching import TOGETHER, AnyPredictor, Batcher
+from vicinal.service.batching import TOGETHER, AnyPredictor, Batcher, Regions
 from vicinal.service.bodies import Asked, Limits, check_keys, column, parse_json
 from vicinal.service.counting import Counts
 from vicinal.service.errors import Refused
@@ -85,7 +85,7 @@ class Service:
             self._remember(ids, asked.outputs, regions, about["coverage"])
         self.counts.count_answer(regions, len(self.ledger))
         truths = None if asked.targets is None else truth_words(self.predictor, asked.targets.tolist())
-        said = (answers_of(ids, regions), {**about, **note_columns(asked.outputs)}, accept, truths)
+        said = (answers_of(ids, regions), {**about, **note_columns(asked.outputs), **remark(regions)}, accept, truths)
         return await self.batcher.run(seconds, reply, *said) if len(ids) > TOGETHER else reply(*said)
 
     async def explain(self, asked: Asked) -> dict[str, Any]:
@@ -254,6 +254,12 @@ def describe_guarantee(predictor: AnyPredictor) -> dict[str, Any]:
 def moment(drift: Drift, *, words: bool = True) -> dict[str, Any]:
     """Return coverage and drift as a dict for JSON."""
     return {**asdict(drift), **({"words": str(drift)} if words else {})}
+
+
+def remark(regions: Regions) -> dict[str, Any]:
+    """Return why answers are empty, and what to calibrate with, where some are."""
+    words = regions.explain_empty()
+    return {"remark": words.replace(" With score=", " Calibrated with score=", 1)} if words else {}
 
 
 def note_columns(outputs: ModelOutputs) -> dict[str, Any]:

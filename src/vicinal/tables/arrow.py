@@ -43,6 +43,11 @@ class ArrowColumns(Table):
         return (*(name for name in dict.fromkeys(self.schema.names) if name not in parts), *self.wide)
 
     @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Names of the columns as the file has them."""
+        return tuple(dict.fromkeys(self.schema.names))
+
+    @property
     def class_names(self) -> list[str] | None:
         """The JSON list of strings that the metadata of the schema has under class_names."""
         text = (self.schema.metadata or {}).get(b"class_names")

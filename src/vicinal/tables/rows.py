@@ -188,7 +188,10 @@ def _check_kept(table: Table, keep: Sequence[str]) -> tuple[str, ...]:
     """Return the columns to keep; refuse one that is not there, or is called as a column of answers."""
     for name in keep:
         if name not in table.columns:
-            msg = f"{table.name} has no column {name!r} to keep; it has {join_names(table.columns)}."
+            others = join_names(table.named_columns)
+            msg = f"{table.name} has no column {name!r} to keep; it has {others}."
+            if name in table.named_columns:
+                msg = f"{table.name}: the column {name!r} is one number of an array, and cannot be kept by itself."
             raise InvalidFile(msg)
         if name in ANSWERS:
             msg = f"{table.name}: the column {name!r} cannot be kept, since answers have one of that name. Rename it."

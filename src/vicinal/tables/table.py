@@ -30,6 +30,11 @@ class Table(ABC):
         """Names of the columns, one row each."""
 
     @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Names of the columns as the file has them, logits_0, logits_1, ... each."""
+        return self.columns
+
+    @property
     @abstractmethod
     def n_rows(self) -> int | None:
         """Number of rows; None where it is known only at the end."""

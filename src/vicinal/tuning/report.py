@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from vicinal._util.arrays import Floats
-from vicinal._util.notebook import html_text
+from vicinal._util.notebook import html_table
 from vicinal._util.register import part_fields
 from vicinal.neighbors.localizers import Localizer
 from vicinal.probability_models import ProbabilityModel
@@ -187,24 +188,30 @@ class TuningReport:
         return tuple(found)
 
     def __str__(self) -> str:
+        return "\n".join([self._heading(), _table(self._shown(), self), LEGEND, self.sentence, *self.notes])
+
+    def _repr_html_(self) -> str:
+        heads, *rows = _cells(self._shown(), self)
+        heads = ("chosen", *heads[1:])
+        marks = {"*": "yes", "n": "best without a neighborhood"}
+        table = html_table(heads, [(marks.get(mark, mark), *rest) for mark, *rest in rows], self._heading())
+        words = "".join(f"<p>{escape(line)}</p>" for line in (self.sentence, *self.notes))
+        return f"<div><b>Tuning report</b>{table}{words}</div>"
+
+    def _heading(self) -> str:
+        return (
+            f"{len(self.candidates)} candidates, {self.folds}-fold cross-validation on {self.rows} rows, "
+            f"coverage {self.coverage:g}, objective {self.objective}"
+        )
+
+    def _shown(self) -> list[Candidate]:
+        """Return the candidates that the table shows, ascending in size."""
         first = [self.winner, self.everyone, *(one for one in self.candidates if one.excess == 0 or not self.met)]
         # Candidates with the same answers (such as NeverEmpty where no set was empty) are shown once.
         distinct: dict[tuple[float, float, float | None], Candidate] = {}
         for one in first:
             distinct.setdefault((one.size, one.standard_error, one.worst_tenth), one)
-        shown = list(distinct.values())[: SHOWN + 1]
-        lines = [
-            f"{len(self.candidates)} candidates, {self.folds}-fold cross-validation on {self.rows} rows, "
-            f"coverage {self.coverage:g}, objective {self.objective}",
-            _table(sorted(shown, key=lambda one: one.size), self),
-            LEGEND,
-            self.sentence,
-            *self.notes,
-        ]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return html_text("Tuning report", str(self))
+        return sorted(list(distinct.values())[: SHOWN + 1], key=lambda one: one.size)
 
     def __repr__(self) -> str:
         return f"TuningReport({len(self.candidates)} candidates, winner: {self.winner.name})"
@@ -268,7 +275,8 @@ def map_words(representation_map: RepresentationMap | None) -> str:
     return UNCHANGED if representation_map is None else repr(representation_map)
 
 
-def _table(shown: list[Candidate], report: TuningReport) -> str:
+def _cells(shown: list[Candidate], report: TuningReport) -> list[tuple[str, ...]]:
+    """Return headings and rows of the table, without columns that are empty; the first column marks candidates."""
     heads = ("", "size", "+-", "coverage", "worst tenth", "score", "neighborhood", "probabilities", "representation")
     rows: list[tuple[str, ...]] = [heads]
     for one in shown:
@@ -278,8 +286,12 @@ def _table(shown: list[Candidate], report: TuningReport) -> str:
             (mark, f"{one.size:.4g}", f"{one.standard_error:.2g}", f"{one.coverage:.3f}", worst, *describe_parts(one))
         )
     kept = [column for column in range(len(heads)) if any(row[column] for row in rows[1:])]
-    rows = [tuple(row[column] for column in kept) for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(kept))]
+    return [tuple(row[column] for column in kept) for row in rows]
+
+
+def _table(shown: list[Candidate], report: TuningReport) -> str:
+    rows = _cells(shown, report)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )

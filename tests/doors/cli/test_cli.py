@@ -608,3 +608,26 @@ def test_columns_are_carried_through(folder, tmp_path, given, suffix, monkeypatc
     assert names == kept["hospital"]
     assert doses == kept["dose"]
     assert "has no column 'town' to keep" in refused("predict", folder / "model.vicinal", path, "--keep", "town")
+
+
+def test_empty_sets_are_explained_with_the_option_that_avoids_them(tmp_path):
+    np.savez(tmp_path / "a.npz", **rows(400, 1))
+    np.savez(tmp_path / "b.npz", **rows(300, 2))
+    model, out = tmp_path / "m.vicinal", tmp_path / "c.npz"
+    options = ("--score", "LAC", "--method", "Split", "--coverage", "0.5")
+    fine("calibrate", tmp_path / "a.npz", *options, "--out", model)
+    found = vicinal("predict", model, tmp_path / "b.npz", "--out", out)
+    with np.load(out) as answers:
+        empty = int(np.sum(answers["members"].sum(axis=1) == 0))
+    assert empty > 0
+    cure = 'With vicinal calibrate --score "NeverEmpty(LAC)" no set is ever empty.'
+    assert f"{empty} sets are empty: no label scores at or below the threshold. {cure}" in found.stderr
+    stream = vicinal("predict", model, tmp_path / "b.npz")
+    assert cure in stream.stderr
+    assert len(stream.stdout.splitlines()) == 300
+    said = json.loads(fine("predict", model, tmp_path / "b.npz", "--out", out, "--json"))
+    assert said["empty"] == empty
+    assert cure in said["note"]
+    assert '--score "NeverEmpty(LAC)" no set is ever empty' in fine("evaluate", model, tmp_path / "b.npz")
+    fine("calibrate", tmp_path / "a.npz", "--score", "NeverEmpty(LAC)", *options[2:], "--out", model)
+    assert "empty" not in vicinal("predict", model, tmp_path / "b.npz", "--out", out).stderr

@@ -223,6 +223,21 @@ def test_truths_show_in_coverage_and_drift(visit, model):
         assert page.get_attribute("#drift-chart svg", "aria-label").startswith("Log10 of the evidence")
 
 
+def test_an_empty_interval_says_why(visit, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=400)
+    lower = np.where(np.arange(400) % 40 == 0, 3.0, -3.0)
+    outputs = vc.ModelOutputs.from_quantiles(lower, np.full(400, 3.0))
+    vc.calibrate(outputs[:200], y[:200], 0.5, method=vc.Split()).save(tmp_path / "model.vicinal")
+    np.savez(tmp_path / "rows.npz", lower=lower[200:], upper=np.full(200, 3.0), targets=y[200:])
+    with Running(tmp_path / "model.vicinal", "--examples", tmp_path / "rows.npz") as running:
+        running.wait_ready().close()
+        page = visit(running.url)
+        ready(page, "the interval is empty: no value scores at or below the threshold.")
+        page.select_option("#rows", "1")
+        ready(page, "the interval goes from")
+
+
 @pytest.mark.slow
 def test_with_a_token_it_asks_for_it(visit, model):
     with Running(model, environment={"VICINAL_TOKEN": "a-long-enough-secret"}) as running:
@@ -258,6 +273,13 @@ def test_it_fits(visit, service, width):
     page = visit(service.url, width=width)
     ready(page)
     assert overflow(page) == 0
+    for row in ("0", "1", "7", "11"):
+        page.select_option("#rows", row)
+        says(page, "#row-title", f"Row {row}:")
+        wide = "Array.from(document.querySelectorAll('.scroll'), (one) => one.scrollWidth - one.clientWidth)"
+        found = page.evaluate(wide)
+        assert len(found) >= 2
+        assert max(found) <= 0  # no table is cut
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])

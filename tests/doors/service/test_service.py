@@ -559,6 +559,27 @@ def test_logits_that_look_like_probabilities_are_noted(models):
     assert "look like probabilities" in ask("POST", "/predict", json=uniform).json()["note"]
 
 
+def test_empty_answers_say_why(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 900)
+    logits = rng.normal(size=(900, 3)) + 4 * np.eye(3)[labels]
+    outputs = vc.ModelOutputs.from_logits(logits)
+    predictor = vc.calibrate(outputs[:400], labels[:400], 0.7, score=vc.LAC(), method=vc.Split())
+    predictor.save(tmp_path / "sets.vicinal")
+    empty = np.flatnonzero(predictor.predict(outputs[400:]).sizes == 0) + 400
+    ask = Local(service_of(tmp_path / "sets.vicinal"))
+    said = ask("POST", "/predict", json=as_json(outputs[400:])).json()["remark"]
+    assert said.startswith(f"{len(empty)} sets are empty: no label scores at or below the threshold.")
+    assert "NeverEmpty(LAC())" in said
+    one = ask("POST", "/explain", json=as_json(outputs[empty[:1]])).json()
+    assert one["remark"].startswith("1 set is empty")
+    schemas.ExplainedSet.model_validate(one)
+    full = np.setdiff1d(np.arange(400, 900), empty)[:2]
+    assert "remark" not in ask("POST", "/predict", json=as_json(outputs[full])).json()
+    accept = {"accept": "application/x-npz"}
+    assert ask("POST", "/predict", json=as_json(outputs[400:]), headers=accept).status_code == 200
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_replies_are_what_the_schema_says(models, kind):
     path, outputs, truths = models[kind]

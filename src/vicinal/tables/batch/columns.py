@@ -59,6 +59,12 @@ def region_sizes(regions: PredictionSets | PredictionIntervals) -> NDArray[Any]:
     return regions.sizes if isinstance(regions, PredictionSets) else regions.lengths
 
 
+def count_empty(regions: PredictionSets | PredictionIntervals) -> int:
+    """Return how many sets or intervals are empty."""
+    empty = regions.sizes == 0 if isinstance(regions, PredictionSets) else regions.lower > regions.upper
+    return int(np.count_nonzero(empty))
+
+
 def set_lists(sets: PredictionSets) -> ListColumns:
     """Return the class names in each set, or the class numbers where there are no names.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vicinal._util.arrays import Reals
 from vicinal._util.hashing import row_marks
 from vicinal.errors import Incompatible
-from vicinal.evaluation.metrics import Evaluation, evaluate
+from vicinal.evaluation.metrics import Evaluation, evaluate, measure_excess_risk, say_too_few
 from vicinal.evaluation.unseen import check_unseen
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
@@ -21,20 +21,29 @@ from vicinal.tables.batch.answers import answer_rows
 from vicinal.tables.batch.job import chunk_rows
 from vicinal.tables.rows import RowChunk, Rows
 
+SAMPLED = 2**22
+"""Numbers of representations that are kept for the excess risk."""
+
+FEWEST_SAMPLED = 1_000
+"""Rows of which no more are left out."""
+
 
 def evaluate_file(
     predictor: SetPredictor | IntervalPredictor,
     rows: Rows,
     *,
     slab: bool = False,
+    advice: str | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Evaluation:
     """Predict every row of a file and measure the answers against its targets; with `slab`, the worst slab too.
 
-    Coverage is shown by the columns that the rows keep. Rows that the predictor was calibrated on are refused: their
-    coverage says nothing about others.
+    The excess risk is measured wherever there are representations, on at most `SAMPLED` numbers of them. `advice` says
+    what to calibrate with where sets are empty. Coverage is shown by the columns that the rows keep. Rows that the
+    predictor was calibrated on are refused: their coverage says nothing about others.
     """
     truth, tables, marks = [], [], []
+    sample = Sample() if "representations" in rows.columns and not slab else None
     groups: dict[str, list[NDArray[Any]]] = {name: [] for name in rows.kept}
 
     def work(chunk: RowChunk) -> PredictionSets | PredictionIntervals:
@@ -45,6 +54,8 @@ def evaluate_file(
             groups[name].append(column)
         if slab:
             tables.append(_table(chunk.outputs))
+        elif sample is not None:
+            sample.add(_table(chunk.outputs), chunk.first)
         if advance is not None:
             advance(chunk.first + len(chunk.outputs))
         return found
@@ -54,7 +65,40 @@ def evaluate_file(
     representations = np.concatenate(tables) if slab else None
     by = {name: np.concatenate(columns) for name, columns in groups.items()} or None
     found = concatenate_regions(regions)
-    return evaluate(found, np.concatenate(truth), groups=by, representations=representations)
+    if advice is not None and isinstance(found, PredictionSets):
+        found = replace(found, advice=advice)
+    targets = np.concatenate(truth)
+    measured = evaluate(found, targets, groups=by, representations=representations)
+    if slab:
+        return measured
+    if sample is None:
+        return replace(measured, excess_risk_note="not measured: the file has no representations.")
+    kept, covered = sample.rows(), found.covers(targets)[:: sample.step]
+    target = measured.coverage if measured.target is None else measured.target
+    return replace(
+        measured,
+        excess_risk=measure_excess_risk(kept, covered, target),
+        excess_risk_note=say_too_few(len(covered)),
+    )
+
+
+class Sample:
+    """Every row's representation, or every second, fourth, ... row's where all of them would be too many."""
+
+    def __init__(self) -> None:
+        self.tables: list[Reals] = []
+        self.step = 1
+
+    def add(self, table: Reals, first: int) -> None:
+        """Add the rows of a chunk, whose first row has this number."""
+        self.tables.append(np.array(table[-first % self.step :: self.step]))
+        while sum(one.size for one in self.tables) > SAMPLED and sum(map(len, self.tables)) > FEWEST_SAMPLED:
+            self.tables = [self.rows()[::2]]
+            self.step *= 2
+
+    def rows(self) -> Reals:
+        """Return the rows that were kept."""
+        return np.concatenate(self.tables)
 
 
 def concatenate_regions(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:

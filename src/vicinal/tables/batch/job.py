@@ -16,7 +16,7 @@ from vicinal._version import __version__
 from vicinal.errors import CannotWrite, InvalidArgument, InvalidFile
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.tables.batch.answers import Answers, Wanted, answer_rows, fitting
-from vicinal.tables.batch.columns import region_sizes
+from vicinal.tables.batch.columns import count_empty, region_sizes
 from vicinal.tables.batch.sinks import sink_for, write_lines
 from vicinal.tables.batch.stored_answers import StoredAnswers, count_rows, store_answers
 from vicinal.tables.rows import RowChunk, Rows
@@ -39,6 +39,7 @@ class Done:
     resumed: int  # of which an interrupted run had left
     path: str
     mean_size: float  # labels in a set or length of an interval, over the rows of this run; NaN where there were none
+    empty: int = 0  # sets or intervals of this run that are empty
 
 
 def chunk_rows(rows: Rows, wanted: Wanted | None = None) -> int:
@@ -101,7 +102,7 @@ def predict_file(
             sink(found, {name: job[name] for name in ("vicinal", "model", "coverage")}, file)
         pieces.keep_only(())
     fresh = done.rows - done.resumed
-    return Done(done.rows, done.resumed, str(out), done.total / fresh if fresh else float("nan"))
+    return Done(done.rows, done.resumed, str(out), done.total / fresh if fresh else float("nan"), done.empty)
 
 
 def _check_resumable(job: dict[str, Any]) -> None:
@@ -125,6 +126,7 @@ class _Progress:
     rows: int = 0
     resumed: int = 0
     total: float = 0.0  # sizes of the answers of this run, summed
+    empty: int = 0  # of them
 
 
 def _predict(
@@ -155,6 +157,7 @@ def _predict(
         done.names.append(name)
         done.rows += len(found)
         done.total += _size(found)
+        done.empty += count_empty(found.regions)
         tell(done.rows)
         name = next(names)
     return done
@@ -168,7 +171,7 @@ def _stream(
     tell: Callable[[int], object],
 ) -> Done:
     """Write lines as they come; there is nothing to resume."""
-    done, total = 0, 0.0
+    done, total, empty = 0, 0.0, 0
     for found in _answers(predictor, rows, chunk_rows(rows, wanted), 0, wanted):
         try:
             write_lines([found], {}, file)
@@ -177,8 +180,9 @@ def _stream(
             break
         done += len(found)
         total += _size(found)
+        empty += count_empty(found.regions)
         tell(done)
-    return Done(done, 0, "-", total / done if done else float("nan"))
+    return Done(done, 0, "-", total / done if done else float("nan"), empty)
 
 
 def _answers(
