@@ -14,6 +14,9 @@ UNPACKED, PACKED = 2, 3
 BOOLEANS, BYTE, WHOLE, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
 """Kinds of fields in Thrift's compact form."""
 
+LONGEST_NUMBER = 10
+"""Bytes of a whole number of 64 bits."""
+
 
 def page_sizes(file: IO[bytes], column: Any) -> Iterator[tuple[int, int]]:
     """Yield the bytes of each page of a column chunk, without and with compression."""
@@ -65,13 +68,14 @@ class Header:
         return self.data[self.place - 1]  # beyond its end: IndexError, as a damaged file gives
 
     def _varint(self) -> int:
-        value = shift = 0
-        while True:
+        value = 0
+        for number in range(LONGEST_NUMBER):
             byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
+            value |= (byte & 0x7F) << 7 * number
             if byte < 0x80:  # noqa: PLR2004  the last byte
                 return value
+        msg = "a page has a number that is too long"
+        raise ValueError(msg)
 
     def _signed(self) -> int:
         value = self._varint()
@@ -87,12 +91,19 @@ class Header:
         elif kind in (BYTE, DOUBLE):
             self.place += 1 if kind == BYTE else 8
         elif kind in LISTS:
-            head = self._byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):  # noqa: PLR2004  or its own number
-                self._value(head & 15)
+            self._skip_list()
         elif kind == STRUCT:
             self.read_struct()
         elif kind not in BOOLEANS:
             msg = "a page has a damaged header"
             raise ValueError(msg)
         return None
+
+    def _skip_list(self) -> None:
+        head = self._byte()
+        count, kind = head >> 4 if head >> 4 < 15 else self._varint(), head & 15  # noqa: PLR2004  or its own number
+        if count > len(self.data) - self.place:  # each element has one byte at least
+            msg = "a page has a list that is longer than the file"
+            raise IndexError(msg)
+        for _ in range(count):
+            self._value(BYTE if kind in BOOLEANS else kind)  # outside of lists, a boolean is part of its field's head

@@ -8,6 +8,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 from vicinal.errors import InvalidFile
 from vicinal.tables import open_table
+from vicinal.tables.pages import Header
 from vicinal.tables.rows import recognize_columns
 
 pa = pytest.importorskip("pyarrow")
@@ -613,6 +615,32 @@ def test_parquet_bombs_take_no_memory(tmp_path):
     before = pa.default_memory_pool().max_memory()
     refused(lambda: read_all(tmp_path / "page.parquet"), "decompression bomb: 2147483647 bytes")
     assert pa.default_memory_pool().max_memory() == before
+
+
+@pytest.mark.parametrize(
+    ("header", "part"),
+    [
+        (b"\x19\xf1" + b"\xff" * 8 + b"\x3f", "longer than the file"),  # a list of 2^62 booleans
+        (b"\x19\xf8" + b"\xff" * 8 + b"\x3f", "longer than the file"),  # and of texts
+        (b"\x15" + b"\xff" * 1_000_000, "too long"),
+    ],
+)
+def test_page_headers_without_an_end_are_refused_at_once(tmp_path, header, part):
+    path = tmp_path / "x.parquet"
+    column = np.random.default_rng(0).standard_normal(200_000)
+    pq.write_table(pa.table({"logits": column}), path, compression=None, use_dictionary=False)
+    place = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    raw = bytearray(path.read_bytes())
+    raw[place : place + len(header)] = header
+    path.write_bytes(raw)
+    began = time.perf_counter()
+    refused(lambda: read_all(path), "damaged", part)
+    assert time.perf_counter() - began < 1
+
+
+def test_lists_in_page_headers_are_passed_over():
+    fields = b"\x19\x31\x01\x02\x01" + b"\x11" + b"\x15\x0e" + b"\0"  # a list of booleans, a boolean, a number
+    assert Header(fields).read_struct() == {3: 7}
 
 
 def varint(value: int) -> bytes:
