@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 FEW, MOST = 1 << 10, 1 << 20
 """Bytes of a page's header that are read at first, and at most."""
 
-UNPACKED, PACKED = 2, 3
-"""Fields of the header: bytes of the page, without and with compression."""
+KIND, UNPACKED, PACKED = 1, 2, 3
+"""Fields of the header: what the page holds, and its bytes, without and with compression."""
+
+ENCODINGS = ((5, 2), (8, 4))
+"""Fields that hold the header of a page of values, in either version, and in it the encoding."""
+
+DICTIONARY = 2
+"""What the header says of a page that holds a dictionary."""
 
 BOOLEANS, BYTE, WHOLE, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
 """Kinds of fields in Thrift's compact form."""
@@ -18,23 +24,33 @@ LONGEST_NUMBER = 10
 """Bytes of a whole number of 64 bits."""
 
 
-def page_sizes(file: IO[bytes], column: Any) -> Iterator[tuple[int, int]]:
-    """Yield the bytes of each page of a column chunk, without and with compression."""
+class Page(NamedTuple):
+    """What the header of a page says."""
+
+    unpacked: int  # bytes without compression
+    packed: int  # bytes in the file
+    is_dictionary: bool
+    encoding: int | None  # number of the encoding of its values
+
+
+def read_pages(file: IO[bytes], column: Any) -> Iterator[Page]:
+    """Yield what the header of each page of a column chunk says."""
     start = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         start = min(start, column.dictionary_page_offset)
     place, stop = start, start + column.total_compressed_size
     while place < stop:
         header, fields = _read_header(file, place, stop)
-        unpacked, packed = fields.get(UNPACKED, -1), fields.get(PACKED, -1)
-        if unpacked < 0 or packed < 0:
+        unpacked, packed = fields.get(UNPACKED), fields.get(PACKED)
+        if type(unpacked) is not int or type(packed) is not int or min(unpacked, packed) < 0:
             msg = "a page has no size"
             raise ValueError(msg)
-        yield unpacked, packed
+        encodings = [fields[field].get(place) for field, place in ENCODINGS if isinstance(fields.get(field), dict)]
+        yield Page(unpacked, packed, fields.get(KIND) == DICTIONARY, next(iter(encodings), None))
         place += header.place + packed
 
 
-def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[int, int]]:
+def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[int, Any]]:
     """Read a page's header; most are short."""
     for length in (FEW, MOST):
         file.seek(max(place, 0))
@@ -53,9 +69,9 @@ class Header:
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
-    def read_struct(self) -> dict[int, int]:
-        """Return the whole numbers of a struct by the numbers of their fields; other fields are passed over."""
-        found, field = dict[int, int](), 0
+    def read_struct(self) -> dict[int, Any]:
+        """Return the whole numbers and structs of a struct by the numbers of their fields; others are passed over."""
+        found, field = dict[int, Any](), 0
         while (head := self._byte()) != 0:
             field = field + (head >> 4) if head >> 4 else self._signed()
             value = self._value(head & 15)
@@ -81,8 +97,8 @@ class Header:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
-    def _value(self, kind: int) -> int | None:
-        """Read one value; return it where it is a whole number."""
+    def _value(self, kind: int) -> Any:
+        """Read one value; return it where it is a whole number or a struct."""
         if kind in WHOLE:
             return self._signed()
         if kind == BINARY:
@@ -93,7 +109,7 @@ class Header:
         elif kind in LISTS:
             self._skip_list()
         elif kind == STRUCT:
-            self.read_struct()
+            return self.read_struct()
         elif kind not in BOOLEANS:
             msg = "a page has a damaged header"
             raise ValueError(msg)

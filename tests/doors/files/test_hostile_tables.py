@@ -721,6 +721,38 @@ def test_a_long_text_in_parquet_is_not_repeated(tmp_path):
     assert int(found[1]) < 200_000  # kilobytes; all of it would be three gigabytes
 
 
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_parquet_texts_in_other_encodings(tmp_path, version):
+    names = [f"row {number}" for number in range(3000)]
+    path = tmp_path / "x.parquet"
+    table = pa.table({"row_ids": names})
+    how = {"use_dictionary": False, "data_page_version": version, "row_group_size": 1000, "data_page_size": 2000}
+    pq.write_table(table, path, column_encoding={"row_ids": "DELTA_LENGTH_BYTE_ARRAY"}, **how)
+    found = np.concatenate([chunk["row_ids"] for chunk in read_all(path, ["row_ids"], 700, 10)])
+    assert found.tolist() == names[10:]
+    pq.write_table(table, path, column_encoding={"row_ids": "DELTA_BYTE_ARRAY"}, **how)
+    refused(lambda: read_all(path, ["row_ids"]), "'row_ids'", "DELTA_BYTE_ARRAY", "another encoding")
+
+
+def test_parquet_texts_with_a_dictionary_in_some_row_groups(tmp_path):
+    """A writer gives up a dictionary that grows too long, in one row group and not in another."""
+    names = ["a"] * 1000 + [f"{number:>50}" for number in range(1000)] + ["b"] * 1000
+    how = {"dictionary_pagesize_limit": 1000, "data_page_size": 1000, "row_group_size": 1000}
+    pq.write_table(pa.table({"row_ids": names}), tmp_path / "x.parquet", **how)
+    found = np.concatenate([chunk["row_ids"] for chunk in read_all(tmp_path / "x.parquet", ["row_ids"], 700)])
+    assert found.tolist() == names
+
+
+def test_parquet_texts_that_grow_take_no_memory(tmp_path):
+    texts = ["a" * 400_000 + f"{number:05d}" for number in range(500)]
+    how = {"use_dictionary": False, "compression": "zstd", "column_encoding": {"row_ids": "DELTA_BYTE_ARRAY"}}
+    pq.write_table(pa.table({"row_ids": texts}), tmp_path / "x.parquet", **how)
+    assert (tmp_path / "x.parquet").stat().st_size < 3_000
+    before = pa.default_memory_pool().max_memory()
+    refused(lambda: read_all(tmp_path / "x.parquet", ["row_ids"]), "DELTA_BYTE_ARRAY")
+    assert pa.default_memory_pool().max_memory() == before
+
+
 def test_repeated_texts_in_parquet_are_read(tmp_path):
     names = np.array(["ant", "bee", "cat"])[np.arange(5000) % 3]
     pq.write_table(pa.table({"row_ids": names, "labels": names}), tmp_path / "x.parquet", row_group_size=700)
