@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 import zipfile
 from collections import Counter
 from http.client import HTTPConnection, HTTPException
@@ -22,6 +23,9 @@ import vicinal as vc
 from tests.doors.service.running import Running
 
 pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
+
+from vicinal.service.bodies import Limits, parse_request
+from vicinal.service.errors import Refused
 
 CLASSES, WIDTH = 5, 3
 TIMEOUT = 2.0
@@ -386,6 +390,29 @@ def test_json_of_empty_lists_takes_little_room(running):
     assert running.resident - before < GROWTH
     asking.close()
     alive(running)
+
+
+@pytest.mark.parametrize("name", ["labels", "row_ids"])
+def test_texts_take_the_room_of_their_rows_only(name):
+    """numpy gives every text the room of the longest: rows are counted before a column is built."""
+    limits = Limits(32_000_000, 10_000, CLASSES)
+    short, long = ["a"] * 100_000, ["x" * 200]
+    for body, parts in (
+        ({**GOOD, name: long + short}, ("as many rows", "logits has 1", f"{name} has 100001")),
+        ({"logits": GOOD["logits"] * 100_001, name: long + short}, ("10000 rows", "has 100001")),
+    ):
+        encoded = json.dumps(body).encode()
+        tracemalloc.start()
+        with pytest.raises(Refused) as caught:
+            parse_request(encoded, JSON, {}, limits)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert all(part in caught.value.message for part in parts), caught.value.message
+        assert peak < 40 * len(encoded)
+    wide = {"logits": GOOD["logits"] * 1_001, name: long + short[:1_000]}
+    with pytest.raises(Refused, match="the longest of 200 characters") as caught:
+        parse_request(json.dumps(wide).encode(), JSON, {}, Limits(100_000, 10_000, CLASSES))
+    assert caught.value.status == 413
 
 
 @pytest.mark.slow
