@@ -58,7 +58,7 @@ class ParquetTable(ArrowFile):
 
     def unpacked_bytes(self, columns: Sequence[str]) -> int:
         """Return the bytes of the values of these columns."""
-        parts = self.parts(columns)
+        parts = set(self.parts(columns))
         with _open(self.path) as opened:
             groups = [opened.metadata.row_group(number) for number in range(opened.metadata.num_row_groups)]
             wanted = [number for number, name in enumerate(_leaves(opened)) if name in parts]
@@ -72,7 +72,7 @@ class ParquetTable(ArrowFile):
         if not groups:
             return
         with _open(self.path) as opened:
-            texts = [_check_group(opened, group, parts, self.path) for group in groups]
+            texts = [_check_group(opened, group, set(parts), self.path) for group in groups]
         for repeated, run in groupby(zip(texts, groups, strict=True), lambda one: one[0]):
             with _open(self.path, repeated) as opened:
                 alike = [group for _, group in run]
@@ -84,7 +84,7 @@ class ParquetTable(ArrowFile):
             raise InvalidFile(msg)
 
 
-def _check_group(opened: Any, group: int, parts: Sequence[str], path: Path) -> list[str]:
+def _check_group(opened: Any, group: int, parts: set[str], path: Path) -> list[str]:
     """Refuse a row group that is far larger than the file: the whole of it, lists and texts that are read, or a page.
 
     A list of a hundred million equal numbers is a few bytes in the file; other columns are read so many rows at a time.

@@ -19,6 +19,7 @@ import pytest
 
 from vicinal.errors import InvalidFile
 from vicinal.tables import open_table
+from vicinal.tables.arrow import wide_columns
 from vicinal.tables.pages import Header
 from vicinal.tables.rows import recognize_columns
 
@@ -415,6 +416,15 @@ ROW = b"1.5,-2,3,a\n"
         ((HEADER + ROW).replace(b",", b"\t"), ["separates its columns by '\\t'"]),
         (b"1,2,3\n4,5,6\n", ["no header", "logits_0"]),
         (b"\n\n", ["holds no rows"]),
+        (b"\n\n  \n", ["names no columns in its first line"]),
+        (
+            b'logits,labels,id\n"[np.float64(-1.29), np.float64(2)]",3,a\n',
+            ["list of numbers such as [0.1", "array.tolist()"],
+        ),
+        (
+            b"logits,labels,id\n[-1.29 1.65],3,a\n",
+            ["list of numbers such as [0.1", "how numpy prints", "array.tolist()"],
+        ),
         ((HEADER + ROW).decode().encode("utf-16"), ["UTF-16", "UTF-8"]),
         (HEADER + ROW + b"1,2,3,\xff\n", ["UTF-8"]),
         (HEADER + b'1,2,3,"a\n', ["not CSV"]),
@@ -427,6 +437,25 @@ ROW = b"1.5,-2,3,a\n"
 def test_csv(tmp_path, text, parts):
     (tmp_path / "x.csv").write_bytes(text)
     refused(lambda: read_all(tmp_path / "x.csv", ("logits", "labels", "id")), *parts)
+
+
+def test_csv_may_have_blanks_after_its_commas(tmp_path):
+    (tmp_path / "x.csv").write_text("logit_0, logit_1, labels, id\n1, 2, 3, a\n4, 5, 6, b\n")
+    (found,) = read_all(tmp_path / "x.csv", ("logits", "labels"))
+    assert found["logits"].tolist() == [[1, 2], [4, 5]]
+    assert found["labels"].tolist() == [3, 6]
+
+
+def test_many_columns_take_no_time(tmp_path):
+    began = time.perf_counter()
+    names = [f"x{number}_0" for number in range(40_000)]
+    assert len(wide_columns(names)) == 40_000
+    pq.write_table(pa.table({f"logit_{number}": [1.0] for number in range(20_000)}), tmp_path / "x.parquet")
+    (found,) = read_all(tmp_path / "x.parquet")
+    assert found["logits"].shape == (1, 20_000)
+    assert time.perf_counter() - began < 10
+    (tmp_path / "x.csv").write_text(",".join(f"a_{number}" for number in range(100_001)) + "\n")
+    refused(lambda: open_table([str(tmp_path / "x.csv")]), "100001 columns", "at most 100000")
 
 
 def test_csv_may_have_a_byte_order_mark_blank_lines_and_line_breaks_in_quotes(tmp_path):
