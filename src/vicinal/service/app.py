@@ -13,7 +13,7 @@ from vicinal._version import __version__
 from vicinal.errors import VicinalError
 from vicinal.predictor.predictors import SetPredictor
 from vicinal.service import schemas
-from vicinal.service.bodies import JSON, Asked, is_json, is_quick, parse_request
+from vicinal.service.bodies import JSON, Asked, is_json, parse_request
 from vicinal.service.errors import Refused, refusal
 from vicinal.service.replies import as_json
 from vicinal.service.requests import LogRequests, Room, check_token, read_body, refuse
@@ -137,7 +137,7 @@ async def _parse_rows(service: Service, request: Request, body: bytes) -> Asked:
     """Parse a request with rows."""
     kind = request.headers.get("content-type", "")
     given = (body, kind, request.query_params, service.limits)
-    small = len(body) < LARGE and is_quick(kind)
+    small = len(body) < LARGE and is_json(kind)  # a file may unpack to far more than it is
     found = (
         parse_request(*given) if small else await service.batcher.run(service.settings.timeout, parse_request, *given)
     )

@@ -95,7 +95,7 @@ def parse_request(body: bytes, content_type: str, query: Mapping[str, str], limi
         found = parse_json(body, limits.most_rows)
         check_keys(found, (*KNOWN, "class_names", *NAMES))
         options = read_options(query, {name: found.pop(name) for name in NAMES if name in found})
-        table = _json_table(found)
+        table = _json_table(found, limits)
         _check_width(table, limits)
         outputs, targets = _rows(table, limits)
     else:
@@ -108,11 +108,6 @@ def parse_request(body: bytes, content_type: str, query: Mapping[str, str], limi
 def is_json(content_type: str) -> bool:
     """Return whether the media type is JSON."""
     return _media_type(content_type) == JSON
-
-
-def is_quick(content_type: str) -> bool:
-    """Return whether a short body is quick to read; other formats may be slow even for few bytes."""
-    return _media_type(content_type) in (JSON, NPZ)
 
 
 def _media_type(content_type: str) -> str:
@@ -145,28 +140,44 @@ def check_keys(found: Mapping[str, Any], known: tuple[str, ...]) -> None:
             raise Refused(422, f"unknown field {name[:100]!r}{hint}")
 
 
-def column(name: str, value: object) -> NDArray[Any]:
-    """Return a column of a JSON body, (rows,) or (rows, width); a single row may be sent without outer brackets."""
-    flat = name in FLAT
-    rows = value if isinstance(value, list) else [value]
-    if not flat and not (rows and isinstance(rows[0], list)):
-        rows = [rows]
-    entries = rows if flat else list(chain.from_iterable(row if isinstance(row, list) else [row] for row in rows))
-    kinds = set(map(type, entries))
+def column(name: str, value: object, limits: Limits) -> NDArray[Any]:
+    """Return a column of a JSON body, (rows,) or (rows, width); one row may come without its brackets."""
+    flat, rows = name in FLAT, _list_rows(name, value)
+    _check_count(len(rows), limits)  # first: numpy gives each text the room of the longest
+    kinds = {type(one) for one in rows} if flat else {type(one) for row in rows for one in _entries(row)}
     if not (kinds <= NUMBERS or (flat and kinds <= TEXTS)):
+        entries = rows if flat else chain.from_iterable(map(_entries, rows))
         odd = next(one for one in entries if type(one) not in NUMBERS)
         what = "numbers or strings" if name in ("row_ids", "labels") else "numbers"
         each = "one for each row" if flat else "a list of them for each row"
         raise Refused(422, f"{name} must hold {what}, {each}; got {_kind(odd)}.")
     if kinds and kinds <= TEXTS:
-        most = LONGEST_ID if name == "row_ids" else MAX_TEXT
-        texts = [str(one) for one in entries]
-        if max(map(len, texts)) > most or any("\0" in one for one in texts):
-            raise Refused(422, f"{name} must be strings of at most {most} characters, without NUL.")
+        _check_texts(name, rows, limits)
     try:
         return np.array(rows)
     except (ValueError, OverflowError) as error:
         raise Refused(422, f"{name} must have rows of equal length, of numbers that fit 64 bits.") from error
+
+
+def _list_rows(name: str, value: object) -> list[Any]:
+    """Return the rows of a column of a JSON body."""
+    rows = value if isinstance(value, list) else [value]
+    return rows if name in FLAT or (rows and isinstance(rows[0], list)) else [rows]
+
+
+def _entries(row: object) -> list[Any]:
+    return row if isinstance(row, list) else [row]
+
+
+def _check_texts(name: str, texts: list[str], limits: Limits) -> None:
+    longest, most = max(map(len, texts)), LONGEST_ID if name == "row_ids" else MAX_TEXT
+    if longest > most or any("\0" in one for one in texts):
+        raise Refused(422, f"{name} must be strings of at most {most} characters, without NUL.")
+    if longest * len(texts) > limits.most_bytes:
+        msg = (
+            f"{name} has {len(texts)} texts, the longest of {longest} characters: too much at once. Send them in parts."
+        )
+        raise Refused(413, msg)
 
 
 def narrowest(columns: Columns) -> Columns:
@@ -222,11 +233,17 @@ class JsonTable(Table):
         return {"path": STANDARD_INPUT}
 
 
-def _json_table(found: dict[str, Any]) -> JsonTable:
+def _json_table(found: dict[str, Any], limits: Limits) -> JsonTable:
     names = found.pop("class_names", None)
     if names is not None and not isinstance(names, list):
         raise Refused(422, f"class_names must be a list of strings; got {_kind(names)}.")
-    columns = {name: column(name, value) for name, value in found.items() if value is not None}
+    counts = {name: len(_list_rows(name, value)) for name, value in found.items() if value is not None}
+    first = next(iter(counts), "")
+    odd = next((name for name in counts if counts[name] != counts[first]), None)
+    if odd is not None:
+        msg = f"all columns must have as many rows as each other: {first} has {counts[first]}, {odd} has {counts[odd]}."
+        raise Refused(422, msg)
+    columns = {name: column(name, found.pop(name), limits) for name in counts}  # frees the lists one by one
     truths = {name: columns.pop(name) for name in TARGETS if name in columns}
     return JsonTable({**narrowest(columns), **truths}, names)
 

@@ -11,6 +11,9 @@ from functools import lru_cache
 
 LOGGER = logging.getLogger("vicinal.service")
 
+SECONDS = 10
+"""How often the same is told again."""
+
 
 class JsonLogFormat(logging.Formatter):
     """Formats a record as one JSON object, with the entries of `extra={"fields": {...}}`."""
@@ -34,14 +37,34 @@ def _second(moment: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
 
 
+class OncePer(logging.Filter):
+    """Lets the same message pass once in so many seconds: what goes wrong in a loop must not fill a disk."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self._last: dict[object, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether it is told."""
+        text = record.getMessage().partition("\n")[0]
+        if record.created - self._last.get(text, -self.seconds) < self.seconds:
+            return False
+        self._last = {one: moment for one, moment in self._last.items() if record.created - moment < self.seconds}
+        self._last[text] = record.created
+        return True
+
+
 def configure(level: int = logging.INFO) -> None:
     """Send the logs of the service and of uvicorn to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLogFormat())
-    for name, least in (("vicinal.service", level), ("uvicorn.error", max(level, logging.WARNING))):
+    warned = max(level, logging.WARNING)
+    for name, least in (("vicinal.service", level), ("uvicorn.error", warned), ("asyncio", warned)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(least)
+    logging.getLogger("asyncio").filters = [OncePer()]
     warnings.showwarning = lambda message, *_: log("warning", level=logging.WARNING, words=str(message))
 
 

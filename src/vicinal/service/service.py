@@ -216,7 +216,7 @@ class Service:
         ids = [str(one) for one in given]
         if max(map(len, ids)) > LONGEST_ID:
             raise Refused(422, f"row_ids must have at most {LONGEST_ID} characters.")
-        targets = column(word, found[word])
+        targets = column(word, found[word], self.limits)
         if len(targets) != len(ids):
             raise Refused(422, f"feedback needs as many {word} as row_ids; got {len(targets)} and {len(ids)}.")
         if len(ids) > self.settings.max_rows:

@@ -6,6 +6,7 @@ import json
 import re
 import struct
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -68,12 +69,13 @@ class ArrowColumns(Table):
 
     def check_types(self, columns: Sequence[str]) -> None:
         """Refuse columns that hold something else than numbers, text or lists of numbers."""
+        counts = Counter(self.schema.names)
         for name in columns:
             for part in self.wide.get(name, (name,)):
-                self._check_type(part, wide=name in self.wide)
+                self._check_type(part, counts[part], wide=name in self.wide)
 
-    def _check_type(self, name: str, *, wide: bool) -> None:
-        if self.schema.names.count(name) > 1:
+    def _check_type(self, name: str, count: int, *, wide: bool) -> None:
+        if count > 1:
             msg = f"{self.name} has the column {name!r} twice. Write it again."
             raise InvalidFile(msg)
         kind = _stored_type(self.schema.field(name).type)
@@ -208,16 +210,16 @@ def wide_columns(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     >>> wide_columns(["id", "logit_0", "logit_1"])
     {'logits': ('logit_0', 'logit_1')}
     """
-    numbered: dict[str, set[int]] = {}
+    numbered, known = dict[str, set[int]](), set(names)
     for name in names:
         if match := PART.fullmatch(name):
             numbered.setdefault(match[1], set()).add(int(match[2]))
     found = {
         stem: tuple(f"{stem}_{number}" for number in range(len(numbers)))
         for stem, numbers in numbered.items()
-        if stem not in names and numbers == set(range(len(numbers)))
+        if stem not in known and numbers == set(range(len(numbers)))
     }
-    taken = {*names, *found}
+    taken = known | found.keys()
     return {(PLURALS[stem] if PLURALS.get(stem, stem) not in taken else stem): some for stem, some in found.items()}
 
 

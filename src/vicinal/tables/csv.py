@@ -28,6 +28,7 @@ from vicinal.tables.arrow import ArrowFile, wide_columns
 from vicinal.tables.files import KNOWN, check_file, reading
 
 MAX_LINE = 16 << 20
+MAX_COLUMNS = 100_000
 LEAST_BLOCK = 1 << 20
 BLOCK_ROWS = 8
 """Rows that fit a block at least: pyarrow refuses a row that is longer than one."""
@@ -66,11 +67,13 @@ class CsvTable(ArrowFile):
         _check_header(header, show_path(path))
         if first and len(first) != len(header):
             raise _describe_row_length(show_path(path), 0, len(first), len(header))
-        names = tuple(name or f"unnamed {number}" for number, name in enumerate(header))
+        names = tuple(name.strip() or f"unnamed {number}" for number, name in enumerate(header))
         wide = wide_columns(names)
         parts = {part: stem for stem, some in wide.items() for part in some}
         values = dict(zip(names, first or ["0"] * len(names), strict=True))
-        kinds = {name: _kind(parts.get(name, name), value, wide=name in parts) for name, value in values.items()}
+        kinds = {
+            name: _kind(parts.get(name, name), value.strip(), wide=name in parts) for name, value in values.items()
+        }
         types = {"decimal": pa.float64(), "whole": pa.int64(), "flag": pa.bool_(), "list": pa.list_(pa.float64())}
         schema = pa.schema([(name, types.get(kinds[name], pa.string())) for name in names])
         longest = sum(len(value.encode()) + 3 for value in first)
@@ -116,10 +119,12 @@ class CsvTable(ArrowFile):
     def _numbers(self, texts: Any, name: str) -> NDArray[Any]:
         """Return numbers of text, whole where all of them are."""
         import pyarrow as pa
+        from pyarrow import compute
 
+        trimmed = compute.utf8_trim_whitespace(texts)
         for kind in (pa.int64(), pa.float64()):
             try:
-                return np.asarray(texts.cast(kind).to_numpy(zero_copy_only=False))
+                return np.asarray(trimmed.cast(kind).to_numpy(zero_copy_only=False))
             except pa.ArrowInvalid as error:
                 refused = error
         raise self.explain(refused, [name])
@@ -131,17 +136,21 @@ class CsvTable(ArrowFile):
             found = np.array(values, dtype=np.float64) if {int, float}.issuperset(map(type, values)) else np.empty(0)
         except (ValueError, TypeError, OverflowError, RecursionError):
             found = np.empty(0)
-        if found.ndim != 1 or len(found) != widths.setdefault(name, len(found)) or not len(found):
+        if found.ndim != 1 or not len(found) or len(found) != widths.setdefault(name, len(found)):
+            length = f"{widths[name]} numbers, as in the first row," if widths.get(name) else "numbers"
+            printed = "np." in text or (text.startswith("[") and "," not in text)
+            advice = "This is how numpy prints an array: write array.tolist(), or" if printed else "Or write"
             msg = (
-                f"{self.name}: {name!r}, row {row} holds {text[:40]!r}; expected a list of {widths[name] or 'some'} "
-                f"numbers such as [0.1, 2.3], as long as in the first row. Or write {name}_0, {name}_1, ... as columns."
+                f"{self.name}: {name!r}, row {row} holds {text[:40]!r}; expected a list of {length} such as "
+                f"[0.1, 2.3]. {advice} the columns {name}_0, {name}_1, ..."
             )
             raise InvalidFile(msg)
         return found
 
     def explain(self, error: Exception, parts: Sequence[str]) -> InvalidFile:
         """Say in which row and column a value is that could not be read."""
-        wanted = [(number, name) for number, name in enumerate(self.names) if name in parts]
+        chosen = set(parts)
+        wanted = [(number, name) for number, name in enumerate(self.names) if name in chosen]
         with _rows(self.path) as (rows, _):
             next(rows, None)
             for row, values in enumerate(rows):
@@ -149,7 +158,7 @@ class CsvTable(ArrowFile):
                     return _describe_row_length(self.name, row, len(values), len(self.names))
                 for number, name in wanted:
                     pattern, expected = EXPECTED.get(self.kinds[name], (None, ""))
-                    if pattern is not None and not pattern.fullmatch(values[number]):
+                    if pattern is not None and not pattern.fullmatch(values[number].strip()):
                         found = repr(values[number][:40]) if values[number] else "nothing"
                         msg = f"{self.name}: {name!r}, row {row} holds {found}; expected {expected}."
                         return InvalidFile(msg)
@@ -200,6 +209,12 @@ def _check_header(header: Sequence[str], what: str) -> None:
     """Refuse a first line that names no columns."""
     if not header:
         msg = f"{what} holds no rows; expected a header such as logits_0,logits_1,labels."
+        raise InvalidFile(msg)
+    if not any(name.strip() for name in header):
+        msg = f"{what} names no columns in its first line; expected a header such as logits_0,logits_1,labels."
+        raise InvalidFile(msg)
+    if len(header) > MAX_COLUMNS:
+        msg = f"{what} has {len(header)} columns; expected at most {MAX_COLUMNS}. Save it as .npz or .parquet."
         raise InvalidFile(msg)
     separator = next((one for one in ";\t|" if len(header) == 1 and one in header[0]), None)
     if separator is not None:

@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 FEW, MOST = 1 << 10, 1 << 20
 """Bytes of a page's header that are read at first, and at most."""
 
-UNPACKED, PACKED = 2, 3
-"""Fields of the header: bytes of the page, without and with compression."""
+KIND, UNPACKED, PACKED = 1, 2, 3
+"""Fields of the header: what the page holds, and its bytes, without and with compression."""
+
+ENCODINGS = ((5, 2), (8, 4))
+"""Fields that hold the header of a page of values, in either version, and in it the encoding."""
+
+DICTIONARY = 2
+"""What the header says of a page that holds a dictionary."""
 
 BOOLEANS, BYTE, WHOLE, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
 """Kinds of fields in Thrift's compact form."""
 
+LONGEST_NUMBER = 10
+"""Bytes of a whole number of 64 bits."""
 
-def page_sizes(file: IO[bytes], column: Any) -> Iterator[tuple[int, int]]:
-    """Yield the bytes of each page of a column chunk, without and with compression."""
+
+class Page(NamedTuple):
+    """What the header of a page says."""
+
+    unpacked: int  # bytes without compression
+    packed: int  # bytes in the file
+    is_dictionary: bool
+    encoding: int | None  # number of the encoding of its values
+
+
+def read_pages(file: IO[bytes], column: Any) -> Iterator[Page]:
+    """Yield what the header of each page of a column chunk says."""
     start = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         start = min(start, column.dictionary_page_offset)
     place, stop = start, start + column.total_compressed_size
     while place < stop:
         header, fields = _read_header(file, place, stop)
-        unpacked, packed = fields.get(UNPACKED, -1), fields.get(PACKED, -1)
-        if unpacked < 0 or packed < 0:
+        unpacked, packed = fields.get(UNPACKED), fields.get(PACKED)
+        if type(unpacked) is not int or type(packed) is not int or min(unpacked, packed) < 0:
             msg = "a page has no size"
             raise ValueError(msg)
-        yield unpacked, packed
+        encodings = [fields[field].get(place) for field, place in ENCODINGS if isinstance(fields.get(field), dict)]
+        yield Page(unpacked, packed, fields.get(KIND) == DICTIONARY, next(iter(encodings), None))
         place += header.place + packed
 
 
-def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[int, int]]:
+def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[int, Any]]:
     """Read a page's header; most are short."""
     for length in (FEW, MOST):
         file.seek(max(place, 0))
@@ -50,9 +69,9 @@ class Header:
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
-    def read_struct(self) -> dict[int, int]:
-        """Return the whole numbers of a struct by the numbers of their fields; other fields are passed over."""
-        found, field = dict[int, int](), 0
+    def read_struct(self) -> dict[int, Any]:
+        """Return the whole numbers and structs of a struct by the numbers of their fields; others are passed over."""
+        found, field = dict[int, Any](), 0
         while (head := self._read_byte()) != 0:
             field = field + (head >> 4) if head >> 4 else self._read_signed()
             value = self._read_value(head & 15)
@@ -65,20 +84,21 @@ class Header:
         return self.data[self.place - 1]  # beyond its end: IndexError, as a damaged file gives
 
     def _read_varint(self) -> int:
-        value = shift = 0
-        while True:
+        value = 0
+        for number in range(LONGEST_NUMBER):
             byte = self._read_byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
+            value |= (byte & 0x7F) << 7 * number
             if byte < 0x80:  # noqa: PLR2004  the last byte
                 return value
+        msg = "a page has a number that is too long"
+        raise ValueError(msg)
 
     def _read_signed(self) -> int:
         value = self._read_varint()
         return (value >> 1) ^ -(value & 1)
 
-    def _read_value(self, kind: int) -> int | None:
-        """Read one value; return it where it is a whole number."""
+    def _read_value(self, kind: int) -> Any:
+        """Read one value; return it where it is a whole number or a struct."""
         if kind in WHOLE:
             return self._read_signed()
         if kind == BINARY:
@@ -87,12 +107,21 @@ class Header:
         elif kind in (BYTE, DOUBLE):
             self.place += 1 if kind == BYTE else 8
         elif kind in LISTS:
-            head = self._read_byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._read_varint()):  # noqa: PLR2004  or its own number
-                self._read_value(head & 15)
+            self._skip_list()
         elif kind == STRUCT:
-            self.read_struct()
+            return self.read_struct()
         elif kind not in BOOLEANS:
             msg = "a page has a damaged header"
             raise ValueError(msg)
         return None
+
+    def _skip_list(self) -> None:
+        head = self._read_byte()
+        count, kind = head >> 4 if head >> 4 < 15 else self._read_varint(), head & 15  # noqa: PLR2004  or its own number
+        if count > len(self.data) - self.place:  # each element has one byte at least
+            msg = "a page has a list that is longer than the file"
+            raise IndexError(msg)
+        for _ in range(count):
+            self._read_value(
+                BYTE if kind in BOOLEANS else kind
+            )  # outside of lists, a boolean is part of its field's head

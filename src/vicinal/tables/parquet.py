@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,13 +15,16 @@ from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
 from vicinal.tables.arrow import DAMAGE, ArrowFile, explain_damage, wide_columns
 from vicinal.tables.files import check_expansion, check_file, reading
-from vicinal.tables.pages import page_sizes
+from vicinal.tables.pages import Page, read_pages
 
 BUFFER = 1 << 14
 """Bytes read ahead in each column: without a bound, whole row groups are held, and wide files have many columns."""
 
 MOST_ROWS = 1 << 14
 VALUE_BYTES = 8
+
+PREFIXES = 7
+"""The encoding DELTA_BYTE_ARRAY: each text says how much of the last one it repeats, so that they may grow fast."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,7 @@ class ParquetTable(ArrowFile):
 
     def unpacked_bytes(self, columns: Sequence[str]) -> int:
         """Return the bytes of the values of these columns."""
-        parts = self.parts(columns)
+        parts = set(self.parts(columns))
         with _open(self.path) as opened:
             groups = [opened.metadata.row_group(number) for number in range(opened.metadata.num_row_groups)]
             wanted = [number for number, name in enumerate(_leaves(opened)) if name in parts]
@@ -67,24 +71,28 @@ class ParquetTable(ArrowFile):
             position += self.group_rows[groups.pop(0)]
         if not groups:
             return
-        with _open(self.path, _find_texts(self.schema)) as opened:
-            for group in groups:
-                _check_sizes(opened, group, parts, self.path)
-            for batch in opened.iter_batches(min(rows, MOST_ROWS), row_groups=groups, columns=parts):
-                yield position, batch
-                position += len(batch)
+        with _open(self.path) as opened:
+            texts = [_check_group(opened, group, set(parts), self.path) for group in groups]
+        for repeated, run in groupby(zip(texts, groups, strict=True), lambda one: one[0]):
+            with _open(self.path, repeated) as opened:
+                alike = [group for _, group in run]
+                for batch in opened.iter_batches(min(rows, MOST_ROWS), row_groups=alike, columns=parts):
+                    yield position, batch
+                    position += len(batch)
         if position != self.n_rows:
             msg = f"{self.name} is damaged: it says {self.n_rows} rows, but has {position}. Write it again."
             raise InvalidFile(msg)
 
 
-def _check_sizes(opened: Any, group: int, parts: Sequence[str], path: Path) -> None:
-    """Refuse a row group that is far larger than the file: the whole of it, the lists that are read, or a page of them.
+def _check_group(opened: Any, group: int, parts: set[str], path: Path) -> list[str]:
+    """Refuse a row group that is far larger than the file: the whole of it, lists and texts that are read, or a page.
 
     A list of a hundred million equal numbers is a few bytes in the file; other columns are read so many rows at a time.
+    Return the columns of text that have a dictionary, whose texts are checked before they are repeated.
     """
     about, packed, what = opened.metadata.row_group(group), path.stat().st_size, show_path(path)
     check_expansion(about.total_byte_size, packed, what)
+    texts, repeated = _find_texts(opened.schema_arrow), []
     with path.open("rb") as file:
         for number, name in enumerate(_leaves(opened)):
             if name not in parts:
@@ -92,8 +100,24 @@ def _check_sizes(opened: Any, group: int, parts: Sequence[str], path: Path) -> N
             column = about.column(number)
             if opened.schema.column(number).max_repetition_level:
                 check_expansion(column.num_values * VALUE_BYTES, packed, what)
-            for size, stored in page_sizes(file, column):
-                check_expansion(size, stored, what)
+            pages = list(read_pages(file, column))
+            for page in pages:
+                check_expansion(page.unpacked, page.packed, what)
+            if name in texts:
+                _check_texts(pages, name, packed, what)
+                repeated += [name] if any(page.is_dictionary for page in pages) else []
+    return repeated
+
+
+def _check_texts(pages: Sequence[Page], name: str, packed: int, what: str) -> None:
+    """Refuse texts that would be far larger than the file."""
+    check_expansion(sum(page.unpacked for page in pages), packed, what)
+    if any(page.encoding == PREFIXES for page in pages):
+        msg = (
+            f"{what}: {name!r} is encoded as DELTA_BYTE_ARRAY, which is not read: its size is not known beforehand. "
+            "Write it again with another encoding, as pyarrow, pandas and DuckDB do unless told otherwise."
+        )
+        raise InvalidFile(msg)
 
 
 def _leaves(opened: Any) -> list[str]:
@@ -102,7 +126,7 @@ def _leaves(opened: Any) -> list[str]:
 
 
 def _find_texts(schema: Any) -> list[str]:
-    """Return the columns of text: they are read as a dictionary, whose texts are checked before they are repeated."""
+    """Return the columns of text."""
     from pyarrow import types
 
     return [one.name for one in schema if types.is_string(one.type) or types.is_large_string(one.type)]

@@ -8,6 +8,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ import pytest
 
 from vicinal.errors import InvalidFile
 from vicinal.tables import open_table
+from vicinal.tables.arrow import wide_columns
+from vicinal.tables.pages import Header
 from vicinal.tables.rows import recognize_columns
 
 pa = pytest.importorskip("pyarrow")
@@ -413,6 +416,15 @@ ROW = b"1.5,-2,3,a\n"
         ((HEADER + ROW).replace(b",", b"\t"), ["separates its columns by '\\t'"]),
         (b"1,2,3\n4,5,6\n", ["no header", "logits_0"]),
         (b"\n\n", ["holds no rows"]),
+        (b"\n\n  \n", ["names no columns in its first line"]),
+        (
+            b'logits,labels,id\n"[np.float64(-1.29), np.float64(2)]",3,a\n',
+            ["list of numbers such as [0.1", "array.tolist()"],
+        ),
+        (
+            b"logits,labels,id\n[-1.29 1.65],3,a\n",
+            ["list of numbers such as [0.1", "how numpy prints", "array.tolist()"],
+        ),
         ((HEADER + ROW).decode().encode("utf-16"), ["UTF-16", "UTF-8"]),
         (HEADER + ROW + b"1,2,3,\xff\n", ["UTF-8"]),
         (HEADER + b'1,2,3,"a\n', ["not CSV"]),
@@ -425,6 +437,25 @@ ROW = b"1.5,-2,3,a\n"
 def test_csv(tmp_path, text, parts):
     (tmp_path / "x.csv").write_bytes(text)
     refused(lambda: read_all(tmp_path / "x.csv", ("logits", "labels", "id")), *parts)
+
+
+def test_csv_may_have_blanks_after_its_commas(tmp_path):
+    (tmp_path / "x.csv").write_text("logit_0, logit_1, labels, id\n1, 2, 3, a\n4, 5, 6, b\n")
+    (found,) = read_all(tmp_path / "x.csv", ("logits", "labels"))
+    assert found["logits"].tolist() == [[1, 2], [4, 5]]
+    assert found["labels"].tolist() == [3, 6]
+
+
+def test_many_columns_take_no_time(tmp_path):
+    began = time.perf_counter()
+    names = [f"x{number}_0" for number in range(40_000)]
+    assert len(wide_columns(names)) == 40_000
+    pq.write_table(pa.table({f"logit_{number}": [1.0] for number in range(20_000)}), tmp_path / "x.parquet")
+    (found,) = read_all(tmp_path / "x.parquet")
+    assert found["logits"].shape == (1, 20_000)
+    assert time.perf_counter() - began < 10
+    (tmp_path / "x.csv").write_text(",".join(f"a_{number}" for number in range(100_001)) + "\n")
+    refused(lambda: open_table([str(tmp_path / "x.csv")]), "100001 columns", "at most 100000")
 
 
 def test_csv_may_have_a_byte_order_mark_blank_lines_and_line_breaks_in_quotes(tmp_path):
@@ -615,6 +646,32 @@ def test_parquet_bombs_take_no_memory(tmp_path):
     assert pa.default_memory_pool().max_memory() == before
 
 
+@pytest.mark.parametrize(
+    ("header", "part"),
+    [
+        (b"\x19\xf1" + b"\xff" * 8 + b"\x3f", "longer than the file"),  # a list of 2^62 booleans
+        (b"\x19\xf8" + b"\xff" * 8 + b"\x3f", "longer than the file"),  # and of texts
+        (b"\x15" + b"\xff" * 1_000_000, "too long"),
+    ],
+)
+def test_page_headers_without_an_end_are_refused_at_once(tmp_path, header, part):
+    path = tmp_path / "x.parquet"
+    column = np.random.default_rng(0).standard_normal(200_000)
+    pq.write_table(pa.table({"logits": column}), path, compression=None, use_dictionary=False)
+    place = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    raw = bytearray(path.read_bytes())
+    raw[place : place + len(header)] = header
+    path.write_bytes(raw)
+    began = time.perf_counter()
+    refused(lambda: read_all(path), "damaged", part)
+    assert time.perf_counter() - began < 1
+
+
+def test_lists_in_page_headers_are_passed_over():
+    fields = b"\x19\x31\x01\x02\x01" + b"\x11" + b"\x15\x0e" + b"\0"  # a list of booleans, a boolean, a number
+    assert Header(fields).read_struct() == {3: 7}
+
+
 def varint(value: int) -> bytes:
     return bytes([value & 0x7F | 0x80]) + varint(value >> 7) if value >= 0x80 else bytes([value])
 
@@ -691,6 +748,38 @@ def test_a_long_text_in_parquet_is_not_repeated(tmp_path):
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert "at most 1000 characters" in found[0]
     assert int(found[1]) < 200_000  # kilobytes; all of it would be three gigabytes
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_parquet_texts_in_other_encodings(tmp_path, version):
+    names = [f"row {number}" for number in range(3000)]
+    path = tmp_path / "x.parquet"
+    table = pa.table({"row_ids": names})
+    how = {"use_dictionary": False, "data_page_version": version, "row_group_size": 1000, "data_page_size": 2000}
+    pq.write_table(table, path, column_encoding={"row_ids": "DELTA_LENGTH_BYTE_ARRAY"}, **how)
+    found = np.concatenate([chunk["row_ids"] for chunk in read_all(path, ["row_ids"], 700, 10)])
+    assert found.tolist() == names[10:]
+    pq.write_table(table, path, column_encoding={"row_ids": "DELTA_BYTE_ARRAY"}, **how)
+    refused(lambda: read_all(path, ["row_ids"]), "'row_ids'", "DELTA_BYTE_ARRAY", "another encoding")
+
+
+def test_parquet_texts_with_a_dictionary_in_some_row_groups(tmp_path):
+    """A writer gives up a dictionary that grows too long, in one row group and not in another."""
+    names = ["a"] * 1000 + [f"{number:>50}" for number in range(1000)] + ["b"] * 1000
+    how = {"dictionary_pagesize_limit": 1000, "data_page_size": 1000, "row_group_size": 1000}
+    pq.write_table(pa.table({"row_ids": names}), tmp_path / "x.parquet", **how)
+    found = np.concatenate([chunk["row_ids"] for chunk in read_all(tmp_path / "x.parquet", ["row_ids"], 700)])
+    assert found.tolist() == names
+
+
+def test_parquet_texts_that_grow_take_no_memory(tmp_path):
+    texts = ["a" * 400_000 + f"{number:05d}" for number in range(500)]
+    how = {"use_dictionary": False, "compression": "zstd", "column_encoding": {"row_ids": "DELTA_BYTE_ARRAY"}}
+    pq.write_table(pa.table({"row_ids": texts}), tmp_path / "x.parquet", **how)
+    assert (tmp_path / "x.parquet").stat().st_size < 3_000
+    before = pa.default_memory_pool().max_memory()
+    refused(lambda: read_all(tmp_path / "x.parquet", ["row_ids"]), "DELTA_BYTE_ARRAY")
+    assert pa.default_memory_pool().max_memory() == before
 
 
 def test_repeated_texts_in_parquet_are_read(tmp_path):

@@ -25,9 +25,11 @@ def saved_model(folder, known):
 class Running:
     """`vicinal serve` on a free port; what it writes is kept."""
 
-    def __init__(self, model, *options, environment=None):
-        command = [sys.executable, "-m", "vicinal", "serve", str(model), "--port", "0", *map(str, options)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, **(environment or {})})
+    def __init__(self, model, *options, environment=None, first=None):
+        start = ["-m", "vicinal"] if first is None else ["-c", f"{first}\nfrom vicinal.cli import main\nmain()"]
+        command = [sys.executable, *start, "serve", str(model), "--port", "0", *map(str, options)]
+        environment = {**os.environ, **(environment or {})}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
         self.lines: list[str] = []
         found = None
         while found is None:  # a journal is told of before the address

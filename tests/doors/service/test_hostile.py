@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
+import warnings
 import zipfile
 from collections import Counter
 from http.client import HTTPConnection, HTTPException
@@ -22,6 +25,10 @@ import vicinal as vc
 from tests.doors.service.running import Running
 
 pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
+
+from vicinal.service import logs
+from vicinal.service.bodies import Limits, parse_request
+from vicinal.service.errors import Refused
 
 CLASSES, WIDTH = 5, 3
 TIMEOUT = 2.0
@@ -378,6 +385,57 @@ def test_idle_connections_lock_nobody_out(running):
         alive(running)
 
 
+def test_connections_that_send_nothing_are_closed(model):
+    """Where a process may have few files open, connections past the limit are closed, and silent ones after a time."""
+    pytest.importorskip("resource", reason="the test limits open files")
+    first = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))"
+    first += "\nfrom vicinal.service import server; server.KEPT_ALIVE = 2"
+    with Running(model, first=first) as running, contextlib.ExitStack() as opened:
+        running.wait_ready().close()
+        for number in range(400):
+            one = opened.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=30))
+            if number % 3 == 0:  # the head of a request that does not end
+                with contextlib.suppress(OSError):
+                    one.sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
+        end = time.monotonic() + 20
+        while healthz(running) != 200:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        alive(running)
+        assert sum(map(len, running.lines)) < 20_000
+        assert any(event["event"] == "few connections" and event["most"] == 200 for event in running.events())
+
+
+def healthz(running):
+    connection = HTTPConnection("127.0.0.1", running.port, timeout=10)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status
+    except (OSError, HTTPException):
+        return 0
+    finally:
+        connection.close()
+
+
+def test_what_goes_wrong_in_a_loop_is_logged_once(monkeypatch, capsys):
+    loggers = [logging.getLogger(name) for name in ("asyncio", "vicinal.service", "uvicorn.error")]
+    before = [(one.handlers, one.filters, one.propagate, one.level) for one in loggers]
+    monkeypatch.setattr("warnings.showwarning", warnings.showwarning)
+    try:
+        logs.configure()
+        for number in range(1_000):
+            loggers[0].error("socket.accept() out of system resource\nsocket: %d", number)
+        loggers[0].error("something else")
+    finally:
+        for one, (handlers, filters, propagate, level) in zip(loggers, before, strict=True):
+            one.handlers, one.filters, one.propagate, one.level = handlers, filters, propagate, level
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"].partition("\n")[0] for line in lines] == [
+        "socket.accept() out of system resource",
+        "something else",
+    ]
+
+
 def test_json_of_empty_lists_takes_little_room(running):
     asking, before = Asking(running.port), running.resident
     for body in (b'{"logits": [' + b"[]," * 1_300_000 + b"[]]}", b'{"logits": [[' + b"1," * 1_900_000 + b"1]]}"):
@@ -386,6 +444,29 @@ def test_json_of_empty_lists_takes_little_room(running):
     assert running.resident - before < GROWTH
     asking.close()
     alive(running)
+
+
+@pytest.mark.parametrize("name", ["labels", "row_ids"])
+def test_texts_take_the_room_of_their_rows_only(name):
+    """numpy gives every text the room of the longest: rows are counted before a column is built."""
+    limits = Limits(32_000_000, 10_000, CLASSES)
+    short, long = ["a"] * 100_000, ["x" * 200]
+    for body, parts in (
+        ({**GOOD, name: long + short}, ("as many rows", "logits has 1", f"{name} has 100001")),
+        ({"logits": GOOD["logits"] * 100_001, name: long + short}, ("10000 rows", "has 100001")),
+    ):
+        encoded = json.dumps(body).encode()
+        tracemalloc.start()
+        with pytest.raises(Refused) as caught:
+            parse_request(encoded, JSON, {}, limits)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert all(part in caught.value.message for part in parts), caught.value.message
+        assert peak < 40 * len(encoded)
+    wide = {"logits": GOOD["logits"] * 1_001, name: long + short[:1_000]}
+    with pytest.raises(Refused, match="the longest of 200 characters") as caught:
+        parse_request(json.dumps(wide).encode(), JSON, {}, Limits(100_000, 10_000, CLASSES))
+    assert caught.value.status == 413
 
 
 @pytest.mark.slow

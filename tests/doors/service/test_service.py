@@ -25,7 +25,7 @@ httpx = pytest.importorskip("httpx", reason="it asks the application without a p
 from vicinal.persistence.load import open_predictor  # noqa: E402
 from vicinal.service import schemas  # noqa: E402
 from vicinal.service.app import create_app  # noqa: E402
-from vicinal.service.bodies import TABLES  # noqa: E402
+from vicinal.service.bodies import TABLES, parse_request  # noqa: E402
 from vicinal.service.examples import Examples, from_file, load_bundled  # noqa: E402
 from vicinal.service.service import Service  # noqa: E402
 from vicinal.service.settings import Settings  # noqa: E402
@@ -212,6 +212,24 @@ def test_one_bad_request_does_not_spoil_those_that_go_along(models):
     statuses = [reply.status_code for reply in replies]
     assert statuses == [200, 422, 200] * 5
     assert "Scale them down" in replies[1].json()["detail"]
+
+
+def test_files_are_read_on_threads_however_short_they_are(models, monkeypatch):
+    path, outputs, _ = models["sets"]
+    threads = []
+
+    def parse(*given):
+        threads.append(threading.current_thread().name)
+        return parse_request(*given)
+
+    monkeypatch.setattr("vicinal.service.app.parse_request", parse)
+    ask = Local(service_of(path))
+    file = {"content": as_npz(outputs[:2]), "headers": {"Content-Type": "application/x-npz"}}
+    assert ask("POST", "/predict", **file).status_code == 200
+    assert ask("POST", "/predict", json=as_json(outputs[:2])).status_code == 200
+    on_a_thread, on_the_loop = threads
+    assert on_a_thread.startswith("many")
+    assert not on_the_loop.startswith("many")
 
 
 def test_coverages_that_are_equal_as_numbers_may_mean_different_shares(models):
