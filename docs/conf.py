@@ -37,6 +37,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["generated/**/*.ipynb", "gallery/*.rst", "tutorials/*.rst", "inventories"]
 templates_path = ["_templates"]
 highlight_language = "none"
+default_role = "code"
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(python:.*|(numpy|sklearn|torch|pandas|polars|matplotlib|pyarrow|pathlib|collections|typing)(\..*)?)"),

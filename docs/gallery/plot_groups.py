@@ -2,8 +2,9 @@
 Coverage of each group
 ======================
 
-:func:`vicinal.plots.plot_groups` shows the coverage of each group of test rows, with an interval. The intervals hold for
-all groups together (Bonferroni): a group whose interval leaves out the target is really covered less, or more, than asked.
+:func:`vicinal.plots.plot_groups` shows the coverage of each group of test rows, with an interval. The intervals hold
+for all groups together (Bonferroni): a group whose interval leaves out the target is really covered less, or more,
+than asked.
 
 The groups can be any column: a hospital, a product, a range of ages. Here they are the size of the set and the
 confidence of the model.

@@ -2,9 +2,9 @@
 Prediction intervals against a feature
 ======================================
 
-:func:`vicinal.plots.plot_intervals` draws the intervals of a regression against one feature, and the true values if you
-have them. In this example the noise grows with the distance from 0. The neighborhood notices it: the intervals are short in
-the middle and long at the ends.
+:func:`vicinal.plots.plot_intervals` draws the intervals of a regression against one feature, and the true values if
+you have them. In this example the noise grows with the distance from 0. The neighborhood notices it: the intervals
+are short in the middle and long at the ends.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Methods side by side
 ====================
 
-Sizes can be compared only at the same coverage. :func:`vicinal.plots.size_against_coverage` therefore draws the mean size
-of each method against the coverage that it reaches: at a given coverage, the lowest line has the smallest sets.
+Sizes can be compared only at the same coverage. :func:`vicinal.plots.size_against_coverage` therefore draws the mean
+size of each method against the coverage that it reaches: at a given coverage, the lowest line has the smallest sets.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +30,8 @@ vc.plots.size_against_coverage(curves, ax=ax)
 plt.show()
 
 # %%
-# :func:`vicinal.plots.coverage_by_confidence` shows how evenly each method covers. The rows are sorted by the confidence of
-# the model and cut into tenths. A method that covers all tenths alike is a flat line at the target.
+# :func:`vicinal.plots.coverage_by_confidence` shows how evenly each method covers. The rows are sorted by the
+# confidence of the model and cut into tenths. A method that covers all tenths alike is a flat line at the target.
 
 _, ax = plt.subplots(figsize=(8.5, 4.5), layout="constrained")
 vc.plots.coverage_by_confidence({name: found[2] for name, found in curves.items()}, ax=ax)

@@ -2,9 +2,10 @@
 Coverage and accuracy against the confidence
 ============================================
 
-:func:`vicinal.plots.plot_reliability` cuts the test rows into ten groups by the confidence of the model (the probability
-of its top label). For each group it shows how often the top label is right and how often the set contains the true label.
-Where the accuracy lies below the dotted diagonal, the model is overconfident. The sets make up for that.
+:func:`vicinal.plots.plot_reliability` cuts the test rows into ten groups by the confidence of the model (the
+probability of its top label). For each group it shows how often the top label is right and how often the set contains
+the true label. Where the accuracy lies below the dotted diagonal, the model is overconfident. The sets make up for
+that.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ The plots of the report
 =======================
 
 :func:`vicinal.report` writes one HTML page. The same plots can be drawn with matplotlib, for a paper or for slides:
-:func:`vicinal.reporting.gather_report` computes what the report shows, and the functions below draw it. Each compares the
-predictor ("neighborhood") with one threshold for all rows ("split"), calibrated on the same rows.
+:func:`vicinal.reporting.gather_report` computes what the report shows, and the functions below draw it. Each compares
+the predictor ("neighborhood") with one threshold for all rows ("split"), calibrated on the same rows.
 """
 
 import matplotlib.pyplot as plt

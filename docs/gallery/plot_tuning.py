@@ -2,9 +2,10 @@
 What tuning compared
 ====================
 
-:func:`vicinal.tune` measures many candidates on tuning rows. :func:`vicinal.plots.tuning_frontier` shows all of them: mean
-size to the right, coverage of the worst tenth (the tenth of the rows that is covered least) upwards. No candidate is both
-smaller and more even than those on the line, the frontier. The star is the candidate that was chosen.
+:func:`vicinal.tune` measures many candidates on tuning rows. :func:`vicinal.plots.tuning_frontier` shows all of them:
+mean size to the right, coverage of the worst tenth (the tenth of the rows that is covered least) upwards. No
+candidate is both smaller and more even than those on the line, the frontier. The star is the candidate that was
+chosen.
 """
 
 import matplotlib.pyplot as plt

@@ -2,12 +2,13 @@
 Images with PyTorch
 ===================
 
-You have a neural network that classifies images, and you want sets of labels instead of single labels: sets that contain
-the true label for nine images out of ten. This tutorial goes from a trained ``nn.Module`` to such sets.
+You have a neural network that classifies images, and you want sets of labels instead of single labels: sets that
+contain the true label for nine images out of ten. This tutorial goes from a trained ``nn.Module`` to such sets.
 
 A common case is a frozen network with a new last layer. We do the same here: the package ships the features that a
-ResNet-18 computed for 4,000 CIFAR-100 images (the 512 numbers before its last layer). We train a new last layer on some of
-them. Everything runs on a CPU in a few seconds. With your own network, use your own images and skip the first section.
+ResNet-18 computed for 4,000 CIFAR-100 images (the 512 numbers before its last layer). We train a new last layer on
+some of them. Everything runs on a CPU in a few seconds. With your own network, use your own images and skip the first
+section.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +30,8 @@ print(features.shape, len(names), "classes, for example", names[:3])
 # A network
 # ---------
 #
-# We cut the rows into three parts. The network is trained on the first part only. The calibration rows must be rows that it
-# has not seen: on its training rows a network is too sure of itself.
+# We cut the rows into three parts. The network is trained on the first part only. The calibration rows must be rows
+# that it has not seen: on its training rows a network is too sure of itself.
 
 train, calibration, test = vc.split_rows(4000, [1500, 1500, None], seed=0)
 
@@ -65,8 +66,8 @@ print(f"accuracy on the test rows: {right.float().mean():.3f}")
 # Collect the outputs
 # -------------------
 #
-# :func:`vicinal.torch.collect` runs the network over a loader. It keeps the logits, the labels, and the activations of one
-# layer: the *representations*, which say which images are near each other.
+# :func:`vicinal.torch.collect` runs the network over a loader. It keeps the logits, the labels, and the activations
+# of one layer: the *representations*, which say which images are near each other.
 
 outputs, targets = vc.torch.collect(network, loader(calibration), layer="avgpool", class_names=names)
 print(outputs.logits.shape, outputs.representations.shape)
@@ -75,8 +76,8 @@ print(outputs.logits.shape, outputs.representations.shape)
 # Calibrate
 # ---------
 #
-# Calibration computes the threshold that each image gets: labels whose score is below it are in the set. The guarantee says
-# what you can rely on.
+# Calibration computes the threshold that each image gets: labels whose score is below it are in the set. The
+# guarantee says what you can rely on.
 
 predictor = vc.calibrate(
     outputs,
@@ -91,8 +92,8 @@ print(predictor.guarantee)
 # Sets from the network
 # ---------------------
 #
-# :class:`vicinal.torch.ConformalModule` wraps the network. It is an ``nn.Module`` itself: it moves to a GPU with ``.to``, and
-# its answer has one row of booleans for each image.
+# :class:`vicinal.torch.ConformalModule` wraps the network. It is an ``nn.Module`` itself: it moves to a GPU with
+# ``.to``, and its answer has one row of booleans for each image.
 
 module = vc.torch.ConformalModule(network, predictor, layer="avgpool")
 answer = module(features[test])
@@ -111,8 +112,8 @@ for row in range(4):
 print(vc.evaluate(sets, labels[test].numpy()))
 
 # %%
-# The same calibration serves every coverage. The plot shows that the coverage reached follows the coverage asked for, and
-# what more coverage costs in labels.
+# The same calibration serves every coverage. The plot shows that the coverage reached follows the coverage asked for,
+# and what more coverage costs in labels.
 
 test_outputs, test_labels = vc.torch.collect(network, loader(test), layer="avgpool", class_names=names)
 _, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
@@ -123,8 +124,8 @@ plt.show()
 # Easy and hard images
 # --------------------
 #
-# Where the network is sure of itself, sets are small; where it is not, they are large. Here are the probabilities of one
-# easy and one hard image. Blue labels are in the set.
+# Where the network is sure of itself, sets are small; where it is not, they are large. Here are the probabilities of
+# one easy and one hard image. Blue labels are in the set.
 
 probabilities = predictor.label_scores(test_outputs)[0]
 order = np.argsort(sets.sizes, kind="stable")
@@ -146,5 +147,5 @@ print(predictor.explain(test_outputs, row=int(order[-1])))
 # Where to go next
 # ----------------
 #
-# :doc:`/how-to/networks` has the details: other layers, batches in other forms, GPUs, saving, and ONNX. :doc:`/how-to/tuning`
-# chooses the score and the neighborhood for you.
+# :doc:`/how-to/networks` has the details: other layers, batches in other forms, GPUs, saving, and ONNX.
+# :doc:`/how-to/tuning` chooses the score and the neighborhood for you.

@@ -2,8 +2,9 @@
 Tables with scikit-learn
 ========================
 
-You have a table and a scikit-learn model. This tutorial adds prediction intervals to a regressor and prediction sets to a
-classifier, with data that comes with scikit-learn. The rows may be a numpy array, a sparse matrix or a pandas data frame.
+You have a table and a scikit-learn model. This tutorial adds prediction intervals to a regressor and prediction sets
+to a classifier, with data that comes with scikit-learn. The rows may be a numpy array, a sparse matrix or a pandas
+data frame.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +28,8 @@ X, X_test, y, y_test = train_test_split(table, progression, test_size=142, rando
 table.head()
 
 # %%
-# :class:`vicinal.NeighborhoodRegressor` wraps any regressor. ``fit`` trains it on 70 % of the rows and calibrates on the
-# others. ``target_range`` says that the target cannot be negative.
+# :class:`vicinal.NeighborhoodRegressor` wraps any regressor. ``fit`` trains it on 70 % of the rows and calibrates on
+# the others. ``target_range`` says that the target cannot be negative.
 
 forest = make_pipeline(StandardScaler(), RandomForestRegressor(n_estimators=100, random_state=0))
 model = vc.NeighborhoodRegressor(forest, coverage=0.9, localizer=vc.Uniform(n_neighbors=0.5), random_state=0)
@@ -37,8 +38,8 @@ intervals = model.predict_interval(X_test)
 pd.DataFrame({"lower": intervals.lower, "upper": intervals.upper, "truth": y_test.to_numpy()}).round(1).head()
 
 # %%
-# Nine of ten intervals should contain the truth. With 142 test rows the measured coverage is a noisy number: the interval
-# behind it says how noisy.
+# Nine of ten intervals should contain the truth. With 142 test rows the measured coverage is a noisy number: the
+# interval behind it says how noisy.
 
 print(vc.evaluate(intervals, y_test))
 
@@ -66,8 +67,8 @@ plt.show()
 # Sets for a classifier
 # ---------------------
 #
-# :class:`vicinal.NeighborhoodClassifier` does the same for classifiers. We use handwritten digits, and a small forest that
-# makes mistakes.
+# :class:`vicinal.NeighborhoodClassifier` does the same for classifiers. We use handwritten digits, and a small forest
+# that makes mistakes.
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=600, random_state=0, stratify=y)
@@ -95,7 +96,8 @@ for row, ax in zip(largest, panels, strict=True):
 plt.show()
 
 # %%
-# The predictor behind the estimator is ``predictor_``. It has the guarantee, p-values and explanations, and can be saved.
+# The predictor behind the estimator is ``predictor_``. It has the guarantee, p-values and explanations, and can be
+# saved.
 
 print(classifier.predictor_.guarantee)
 
