@@ -6,6 +6,10 @@ import os
 import re
 import sys
 
+# One thread each: threads that wait for each other cost more than they gain on small examples and a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("VICINAL_THREADS", "1")
+
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
