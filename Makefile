@@ -1,10 +1,9 @@
 # Two commands do all the set-up: `make demo` and `make test`. Nothing outside this folder is touched.
 PYTHON ?= python3
-export NO_MKDOCS_2_WARNING := 1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-all bench bench-search bench-serve bench-cluster race reproduce reproduce-small docs lint clean
+.PHONY: demo test test-all bench bench-search bench-serve bench-cluster race reproduce reproduce-small docs linkcheck lint clean
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -27,7 +26,8 @@ lint: .venv/.dev
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2
-	$(BIN)/mkdocs build --strict --quiet --site-dir site
+	rm -rf docs/generated/api
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs site
 
 test-all: .venv/.dev reproduce-small
 	$(BIN)/python -m pytest -m slow -n 2
@@ -35,7 +35,7 @@ test-all: .venv/.dev reproduce-small
 # The paper's tables and figures: DATA is a folder with outputs/, regression/, cifar100/, cifar10/.
 DATA ?= data
 reproduce: .venv/.dev
-	$(BIN)/python -m experiments all --data $(DATA) --out experiments/results/reproduction --page docs/reproduction.md
+	$(BIN)/python -m experiments all --data $(DATA) --out experiments/results/reproduction --page docs/explanation/reproduction.md
 
 # Every step of it on small made data: the numbers mean nothing.
 reproduce-small: .venv/.dev
@@ -63,7 +63,12 @@ race: .venv/.dev
 	$(BIN)/python benchmarks/growth.py
 
 docs: .venv/.dev
-	$(BIN)/mkdocs build --strict --site-dir site
+	rm -rf docs/generated/api
+	$(BIN)/sphinx-build -W --keep-going -b html docs site
+
+# Links to other sites, which needs a network.
+linkcheck: .venv/.dev
+	$(BIN)/sphinx-build -b linkcheck -D plot_gallery=0 docs build/linkcheck
 
 clean:
-	rm -rf .venv site demo build dist
+	rm -rf .venv site demo build dist docs/generated

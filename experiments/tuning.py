@@ -9,7 +9,7 @@
 DATA is a folder with NAME.npz: arrays `logits`, `representations`, `labels`. Each run writes
 experiments/results/tuning-NAME.json; with `--only`, rows whose title begins so are made anew and the others stay;
 `--light` tries LAC without neighborhoods only, in a file of its own;
-`--table` prints all results as the tables of docs/tuning-results.md.
+`--table` prints all results as the tables of docs/explanation/tuning-results.md.
 """
 
 from __future__ import annotations

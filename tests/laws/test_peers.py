@@ -5,12 +5,18 @@ from __future__ import annotations
 import array_api_compat.numpy
 import numpy as np
 import pytest
+from sklearn.datasets import make_blobs, make_regression
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 import vicinal as vc
 from vicinal.calibration.levels import order
 
 sets = pytest.importorskip("mapie.conformity_scores.sets")
 mapie_utils = pytest.importorskip("mapie.utils")
+classification = pytest.importorskip("mapie.classification")
+regression = pytest.importorskip("mapie.regression")
 
 ROWS, CLASSES = 3000, 50
 
@@ -103,3 +109,42 @@ def test_the_quantile_is_the_exact_order_statistic(coverage):
         scores = np.random.default_rng(n).random(n)
         theirs = mapie_utils._compute_classification_quantile(scores[:, None], np.array([1 - coverage]))
         assert np.sort(scores)[order(coverage, n) - 1] == theirs[0]
+
+
+def quick_start(X, y):
+    """The rows of MAPIE's quick starts: 60 % to train on, 20 % to calibrate on, 20 % to test on."""
+    split = mapie_utils.train_conformalize_test_split
+    return split(X, y, train_size=0.6, conformalize_size=0.2, test_size=0.2, random_state=1)
+
+
+@pytest.mark.parametrize("as_estimator", [False, True])
+def test_the_quick_start_for_classification(as_estimator):
+    X, y = make_blobs(n_samples=500, n_features=2, centers=3, cluster_std=3.4, random_state=59)
+    X_train, X_cal, X_test, y_train, y_cal, _ = quick_start(X, y)
+    model = KNeighborsClassifier(n_neighbors=10).fit(X_train, y_train)
+    theirs = classification.SplitConformalClassifier(model, confidence_level=0.9, prefit=True, conformity_score="lac")
+    _, expected = theirs.conformalize(X_cal, y_cal).predict_set(X_test)
+    if as_estimator:
+        mine = vc.NeighborhoodClassifier(FrozenEstimator(model), score_function=vc.LAC(), method=vc.Split())
+        found = mine.fit(X_cal, y_cal).predict_set(X_test)
+    else:
+        known, new = (vc.ModelOutputs.from_probabilities(model.predict_proba(rows)) for rows in (X_cal, X_test))
+        found = vc.calibrate(known, y_cal, 0.9, score=vc.LAC(), method=vc.Split()).predict(new)
+    np.testing.assert_array_equal(found.members, expected[:, :, 0])
+
+
+@pytest.mark.parametrize("as_estimator", [False, True])
+def test_the_quick_start_for_regression(as_estimator):
+    X, y = make_regression(n_samples=500, n_features=1, noise=20, random_state=59)
+    X_train, X_cal, X_test, y_train, y_cal, _ = quick_start(X, y)
+    model = LinearRegression().fit(X_train, y_train)
+    theirs = regression.SplitConformalRegressor(model, confidence_level=0.9, prefit=True, conformity_score="absolute")
+    _, expected = theirs.conformalize(X_cal, y_cal).predict_interval(X_test)
+    if as_estimator:
+        mine = vc.NeighborhoodRegressor(FrozenEstimator(model), coverage=0.9, method=vc.Split())
+        found = mine.fit(X_cal, y_cal).predict_interval(X_test)
+    else:
+        known, new = (vc.ModelOutputs.from_predictions(model.predict(rows)) for rows in (X_cal, X_test))
+        found = vc.calibrate(known, y_cal, 0.9, method=vc.Split()).predict(new)
+    np.testing.assert_allclose(found.lower, expected[:, 0, 0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.upper, expected[:, 1, 0], rtol=0, atol=1e-12)

@@ -28,7 +28,7 @@ from experiments.tables import TextTable
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results" / "reproduction"
 OUTPUTS = ROOT / "experiments" / "outputs"
-PAGE = ROOT / "docs" / "reproduction.md"
+PAGE = ROOT / "docs" / "explanation" / "reproduction.md"
 QUICK = ("interval-length", "interval-coverage", "epochs")
 
 

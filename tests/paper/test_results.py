@@ -11,7 +11,7 @@ from experiments import maps, tuning
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results"
-PAGE = ROOT / "docs" / "tuning-results.md"
+PAGE = ROOT / "docs" / "explanation" / "tuning-results.md"
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("tuning-*.json")), ids=lambda path: path.stem)

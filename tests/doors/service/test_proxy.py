@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow  # it starts two servers
 
 pytest.importorskip("fastapi", reason="the service needs vicinal[serve]")
 
-PAGE = Path(__file__).parents[3] / "docs" / "service.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "service.md"
 TOKEN = "a-long-enough-secret"
 
 
