@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence():
         vc.roll(predictor, other, few)
     with pytest.raises(vc.TooFewRows, match="there are 50 rows"):
         vc.roll(predictor, outputs[50:], labels[50:], drop=60)
-    with pytest.raises(vc.TooFewRows, match="more neighbors than the 1 other"):
+    with pytest.raises(vc.TooFewRows, match="4 neighbors need at least 4 other rows; there is 1"):
         vc.roll(predictor, outputs[50:52], labels[50:52], drop=50)
     with pytest.raises(vc.Incompatible, match="roll needs a predictor"):
         vc.roll("predictor", outputs[50:], labels[50:])  # type: ignore[call-overload]

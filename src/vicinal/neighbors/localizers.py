@@ -111,7 +111,7 @@ class Localizer(InheritsDocs, ABC):
         if bound.count > others:
             count = bound.count
             msg = (
-                f"{count} neighbors are more than the {others} other rows there are. "
+                f"{count} neighbors need at least {count} other rows; there {'is' if others == 1 else 'are'} {others}. "
                 "Ask for fewer neighbors, or use all rows with {localizer}."
             )
             raise TooFewRows(msg, rows=others, needed=count, localizer=Option("localizer", "Uniform(None)"))

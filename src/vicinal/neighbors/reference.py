@@ -207,7 +207,7 @@ def make_length_error(dtype: object, length: float, most: float) -> InvalidValue
     """Return the error for representations whose distances would overflow."""
     return InvalidValue(
         f"the squared length of representations must be at most {most:.3g} for distances in {dtype}; "
-        f"got {length:.3g}. Scale the representations down."
+        f"got {length:.3g}. Scale them down."
     )
 
 

@@ -122,12 +122,12 @@ CALIBRATIONS = {
     "k beyond the rows": (
         lambda: calibrate(localizer=vc.Uniform(40)),
         TooFewRows,
-        "40 neighbors are more than the 39 other rows",
+        "40 neighbors need at least 40 other rows; there are 39",
     ),
     "k beyond the reference": (
         lambda: calibrate(localizer=vc.Uniform(21), method=vc.SplitReference(0.5)),
         TooFewRows,
-        "n_neighbors=21",
+        "21 neighbors need at least 21 other rows; there are 20",
     ),
     "label too large": (lambda: calibrate(targets=np.full(40, 5)), InvalidValue, r"0 \.\. 4; row 0 holds 5"),
     "label negative": (lambda: calibrate(targets=np.full(40, -1)), InvalidValue, "row 0 holds -1"),
@@ -154,7 +154,7 @@ CALIBRATIONS = {
     "a localizer by name": (lambda: calibrate(localizer="knn"), Incompatible, "localizer must be"),
     "a method by name": (lambda: calibrate(method="exact"), Incompatible, "method must be"),
     "a class for a method": (lambda: calibrate(method=vc.Exact), Incompatible, "method must be"),
-    "a score by name": (lambda: calibrate(score="aps"), Incompatible, "score must be one such as LAC"),
+    "a score by name": (lambda: calibrate(score="aps"), Incompatible, "score must be a score such as LAC"),
     "a regression score": (lambda: calibrate(score=vc.CQR()), Incompatible, "outputs of a regression"),
     "a search by name": (lambda: calibrate(search="faiss"), Incompatible, "search must be"),
     "a map by name": (lambda: calibrate(representation_map="pca"), Incompatible, "representation_map must be"),
