@@ -25,9 +25,9 @@ def shown_as(path: str, name: str) -> Iterator[None]:
 
     Examples
     --------
-    >>> with shown_as("/tmp/x.npz", "the body"):
+    >>> with shown_as("/tmp/x.npz", "the file"):
     ...     show_path("/tmp/x.npz")
-    'the body'
+    'the file'
     """
     SHOWN[path] = name
     try:

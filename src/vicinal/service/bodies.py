@@ -270,7 +270,7 @@ def _from_table(body: bytes, suffix: str, limits: Limits) -> tuple[ModelOutputs,
     try:
         with open(handle, "wb") as file:  # noqa: PTH123  a handle, not a path
             file.write(body)
-        with shown_as(path, "the body"):
+        with shown_as(path, "the file"):
             return _rows(open_table([path]), limits)
     finally:
         Path(path).unlink(missing_ok=True)

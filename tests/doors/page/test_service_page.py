@@ -161,7 +161,7 @@ def test_a_file_is_answered_and_a_wrong_one_is_said(visit, service, rows, model)
     upload(page, "rows.xlsx", a=np.zeros(3))
     says(page, "#trouble", "is not a .npz")
     page.set_input_files("#file", {"name": "no.npz", "mimeType": "", "buffer": b"no archive"})
-    says(page, "#trouble", "no.npz: the file is damaged or not a .npz file")
+    says(page, "#trouble", "no.npz was refused: the file is damaged or not a .npz file")
     upload(page, "again.npz", logits=some.logits, representations=some.representations)
     page.wait_for_selector("#trouble", state="hidden")
 

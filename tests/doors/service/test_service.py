@@ -436,7 +436,7 @@ REFUSED = {
     "an id for two": ({"params": {"id": "a"}, "json": {"logits": [[1.0] * 100] * 2}}, 422, "id is for a single row"),
     "short": ({"json": {"probabilities": [[0.5, 0.4]]}}, 422, "must have 100 numbers in each row"),
     "option": ({"params": {"covrage": 1}, "json": {"logits": [[1.0] * 100]}}, 422, "unknown option"),
-    "not npz": ({"content": b"PK\3\4no", "headers": {"content-type": "application/x-npz"}}, 422, "the body is damaged"),
+    "not npz": ({"content": b"PK\3\4no", "headers": {"content-type": "application/x-npz"}}, 422, "the file is damaged"),
     "zipped": (
         {"content": b"x", "headers": {"content-type": "application/json", "content-encoding": "gzip"}},
         415,
@@ -447,10 +447,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("content", [b"x", b"PK\3\4no", b"PAR1no", b"ARROW1\0\0no", b'{"logits": 1', b"\xff\xfe"])
-def test_a_damaged_file_is_called_the_body(models, kind, content):
+def test_a_damaged_file_is_not_called_by_a_temporary_name(models, kind, content):
     reply = Local(service_of(models["sets"][0]))("POST", "/predict", content=content, headers={"content-type": kind})
     assert reply.status_code == 422
-    assert "the body" in reply.json()["detail"]
+    assert "the file" in reply.json()["detail"]
     assert "vicinal-" not in reply.json()["detail"]  # the name of a temporary file
 
 

@@ -270,7 +270,7 @@ def test_a_damaged_state_dict_is_refused():
     for damaged in (cut, half, missing):
         with pytest.raises(vc.CorruptArtifact, match="state dict"):
             ConformalModule(Given(3)).load_state_dict(damaged)
-    with pytest.raises(vc.UnsupportedArtifact, match="no calibration"):
+    with pytest.raises(vc.UnsupportedArtifact, match="without calibration"):
         ConformalModule(Given(3)).load_state_dict({"model.weight": torch.zeros(1)})
 
 
