@@ -319,7 +319,7 @@ def check_map(mapping: RepresentationMap, representations: Reals) -> None:
 
 
 def check_method(method: Method, *, draws: int = 300) -> None:
-    """Check a calibration method: its sets, its p-values, and the coverage that it guarantees.
+    """Check a method: sets, p-values and coverage agree, and a calibrated predictor survives saving and loading.
 
     Parameters
     ----------
