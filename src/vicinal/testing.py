@@ -322,7 +322,7 @@ def check_map(mapping: RepresentationMap, representations: Reals) -> None:
 
 
 def check_method(method: Method, *, draws: int = 300) -> None:
-    """Check a calibration method: its sets, its p-values, its coverage, and that it survives saving and loading.
+    """Check a method: sets, p-values and coverage agree, and a calibrated predictor survives saving and loading.
 
     Parameters
     ----------

@@ -328,7 +328,7 @@ def test_a_wrong_address_is_said_at_once(small, tmp_path):
 def test_what_a_cluster_cannot_do_is_refused_before_it_starts(small, tmp_path):
     folder = small[0]
     given = ["predict", folder / "model.vicinal", folder / "rows", "--out", tmp_path / "out"]
-    assert "--workers is for --engine ray" in refused(*given[:3], "--workers", "2")
+    assert "--workers is an option for --engine ray" in refused(*given[:3], "--workers", "2")
     ray_given = [*given, "--engine", "ray"]
     assert "partition_rows must be" in refused(*ray_given, "--partition-rows", "0").replace(
         "partition-rows", "partition_rows"
