@@ -104,7 +104,7 @@ def test_the_demo_shows_three_cases_and_leaves_reports_and_models(tmp_path):
     rows = {name: {row["method"]: row for row in case["rows"]} for name, case in result["cases"].items()}
     votes, plain = rows["shifted"]["Split, LAC, neighbors' votes"], rows["shifted"]["Split, LAC"]
     assert plain["mean_size"] > 4 * votes["mean_size"]
-    assert rows["counts"]["tuned, even"]["mean_size"] < rows["counts"]["Split"]["mean_size"]
+    assert rows["counts"]["tuned, smallest"]["mean_size"] < 0.8 * rows["counts"]["Split"]["mean_size"]
     assert rows["counts"]["tuned, even"]["worst_tenth"] > 0.2 + rows["counts"]["Split"]["worst_tenth"]
     assert rows["images"]["tuned, smallest"]["mean_size"] < rows["images"]["Split, LAC"]["mean_size"]
     page = Path(result["report"]).read_text(encoding="utf-8")
