@@ -361,7 +361,7 @@ def test_options_that_do_nothing_are_refused(folder, tmp_path, monkeypatch):
         (("--score", "LAC(3)", "--localizer", "Uniform(9)"), "LAC with its arguments ()"),
         (("--method", "split-reference", "--precision", "16"), "needs --tuned or --localizer too"),
         (("--localizer", "Uniform(9)", "--model-file", "gone.pt"), "cannot read gone.pt"),
-        (("--localizer", "Uniform(9999)"), "n_neighbors=None for everyone"),
+        (("--localizer", "Uniform(9999)"), 'or use all rows with --localizer "Uniform(None)"'),
     ):
         assert words in refused("calibrate", known, *options)
     assert not list(tmp_path.iterdir())

@@ -69,7 +69,7 @@ def test_empty_sets_are_explained(predictor):
     sets = found.predict(outputs)
     some = vc.PredictionSets(np.zeros((3, 5), bool), sets.thresholds[:3], sets.confidences[:3])
     assert repr(some) == "PredictionSets(3 rows of 5 classes, mean size 0, 3 empty)"
-    assert "Wrap the score in NeverEmpty" in check_html(some)
+    assert "calibrate again with score=NeverEmpty(...)" in check_html(some)
 
 
 def test_data_frames(predictor):
