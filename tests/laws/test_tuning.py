@@ -327,7 +327,7 @@ BAD = {
     "more neighbors than rows": (
         lambda o, y: vc.tune(o, y, 0.8, strategy=vc.Grid(vc.Space(localizer=[vc.Uniform(500)]))),
         TooFewRows,
-        "n_neighbors=500",
+        "500 neighbors need at least 500 other rows",
     ),
     "a ball": (lambda o, y: vc.Space(localizer=[vc.Ball(1.0)]), Incompatible, "is a ball"),
     "no list": (lambda o, y: vc.Space(score=vc.LAC()), InvalidArgument, "a list of at least one part"),

@@ -21,7 +21,7 @@ from vicinal.calibration.method import Calibration, Landscape, Neighbors
 from vicinal.calibration.plug_in import PlugInCalibration
 from vicinal.calibration.rows import ScoredRows
 from vicinal.calibration.split import SplitCalibration
-from vicinal.errors import CorruptArtifact, Incompatible, Option
+from vicinal.errors import CorruptArtifact, Incompatible
 from vicinal.neighbors import NeighborSearch
 
 Levels: TypeAlias = SplitCalibration | PlugInCalibration
@@ -67,9 +67,9 @@ class LevelsOnly(Calibration):
             known = ", ".join(f"{order / (self.n + 1):.6g}" for order in self.orders)
             msg = (
                 f"this predictor was calibrated on {self.n} rows and keeps only the levels at coverage {known}; got "
-                f"{coverage!s}. Calibrate again with {{coverages}}."
+                f"{coverage!s}. Calibrate again with this coverage among the coverages to keep."
             )
-            raise Incompatible(msg, coverages=Option("coverages", f"[..., {coverage!s}]"))
+            raise Incompatible(msg)
         return int(found[0])
 
     def p_values(self, representations: Readable, scores: Floats) -> NoReturn:

@@ -361,7 +361,7 @@ def test_options_that_do_nothing_are_refused(folder, tmp_path, monkeypatch):
         (("--score", "LAC(3)", "--localizer", "Uniform(9)"), "LAC with its arguments ()"),
         (("--method", "split-reference", "--precision", "16"), "needs --tuned or --localizer too"),
         (("--localizer", "Uniform(9)", "--model-file", "gone.pt"), "cannot read gone.pt"),
-        (("--localizer", "Uniform(9999)"), "n_neighbors=None for everyone"),
+        (("--localizer", "Uniform(9999)"), 'or use all rows with --localizer "Uniform(None)"'),
     ):
         assert words in refused("calibrate", known, *options)
     assert not list(tmp_path.iterdir())
@@ -457,7 +457,7 @@ def test_names_in_files_of_other_systems(folder, tmp_path):
     assert vc.inspect(out).class_names == tuple(NAMES)
     (tmp_path / "odd.json").write_text('["a", "b", "c", "d", "\\ud800"]')
     odd = ("--class-names", tmp_path / "odd.json", "--localizer", "Uniform(30)", "--out", out)
-    assert "Unicode text" in refused("calibrate", tmp_path / "a.npz", *odd)
+    assert "must be valid Unicode" in refused("calibrate", tmp_path / "a.npz", *odd)
     ids = np.arange(300, dtype=np.uint64) + np.uint64(2**63)
     np.savez(tmp_path / "b.npz", **columns, row_ids=ids)
     assert "row_ids must be below 2^63" in refused("predict", out, tmp_path / "b.npz")

@@ -159,7 +159,7 @@ def test_calibration_on_a_cluster_is_that_of_one_machine(small, tmp_path, monkey
                 check_same(again, local, test, coverage)
             with pytest.raises(vc.Incompatible, match="p-values would need all ranked rows"):
                 again.p_values(test)
-            with pytest.raises(vc.Incompatible, match=r"0\.8 is another. Calibrate with coverages"):
+            with pytest.raises(vc.Incompatible, match=r"got 0\.8\. Calibrate again with this coverage"):
                 again.at(0.8).predict(test)
 
 

@@ -173,7 +173,7 @@ def test_reference_rows_must_look_like_calibration_rows():
         ((more, labels), ShapeMismatch, "5 classes"),
         ((values["CQR"], targets), Incompatible, "classifier"),
         ((other, labels[:3]), ShapeMismatch, "each of the 60 rows"),
-        ((outputs[:0], labels[:0]), TooFewRows, "at least one row"),
+        ((outputs[:0], labels[:0]), TooFewRows, "at least one reference row"),
         ((outputs, labels), Incompatible, "other rows than the calibration rows"),
         ((outputs[10:30], labels[10:30]), Incompatible, "other rows than the calibration rows"),
     ]
