@@ -22,7 +22,13 @@ from vicinal.calibration import Method
 from vicinal.calibration.levels import Coverage
 from vicinal.errors import Incompatible, InvalidArgument, TooFewRows
 from vicinal.estimators.docs import fill_docstring
-from vicinal.estimators.representation import FittedRepresentation, NotComparable, Representation, innermost
+from vicinal.estimators.representation import (
+    FittedRepresentation,
+    NotComparable,
+    Representation,
+    innermost,
+    is_frame,
+)
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.calibrate import calibrate
@@ -85,7 +91,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         if _is_list_of_texts(X):
             return X
         own = isinstance(innermost(self._model()), Pipeline)
-        if hasattr(X, "iloc") or own:
+        if is_frame(X) or own:
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X.tocsr() if hasattr(X, "tocsr") else X
         tags = get_tags(self._model()).input_tags

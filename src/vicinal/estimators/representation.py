@@ -202,7 +202,7 @@ class Numbers:
             return cls()
         if issparse(rows):
             return cls() if rows.shape[1] <= WIDEST else cls(reduce=_fit_svd(rows))
-        if hasattr(rows, "select_dtypes") and _find_words(rows):
+        if is_frame(rows) and _find_words(rows):
             return cls(encode=_encoder(rows).fit(rows))
         return cls(fill=SimpleImputer(strategy="median", keep_empty_features=True).fit(_as_floats(rows)))
 
@@ -240,8 +240,15 @@ def _fit_svd(rows: Any) -> Any:
     return FilledColumns(filled, _fit_svd(table[:, filled]))
 
 
+def is_frame(rows: Any) -> bool:
+    """Return whether rows are a data frame, of pandas or polars."""
+    return hasattr(rows, "iloc") or hasattr(rows, "get_columns")
+
+
 def _find_words(frame: Any) -> list[Any]:
     """Return the columns of a data frame that are not numbers."""
+    if not hasattr(frame, "select_dtypes"):  # polars
+        return [name for name, kind in frame.schema.items() if not (kind.is_numeric() or str(kind) == "Boolean")]
     numbers = set(frame.select_dtypes(include=["number", "bool"]).columns)
     return [name for name in frame.columns if name not in numbers]
 

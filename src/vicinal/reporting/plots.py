@@ -1,31 +1,35 @@
 """Pictures of numbers computed elsewhere; matplotlib is imported here, and for the paper's figures.
 
 Every function draws into `ax`, or into a new figure, and returns the Axes: `axes.figure.savefig("a.png")` saves it.
+`vicinal.plots.interactive` has the same functions with plotly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._util.arrays import as_reals, check_rows, whole_number
 from vicinal._util.extras import needs
-from vicinal._util.groups import quantile_numbers
-from vicinal.errors import Incompatible
-from vicinal.evaluation.metrics import Evaluation, evaluate
+from vicinal.evaluation.metrics import Evaluation
 from vicinal.outputs import ClassificationOutputs, ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals
+from vicinal.reporting import interactive as interactive  # noqa: PLC0414  it is part of this module
+from vicinal.reporting.charts import (
+    COLORS,
+    MANY,
+    coverage_chart,
+    group_chart,
+    group_order,
+    interval_chart,
+    reliability_chart,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
-"""Okabe and Ito: told apart with any color vision, and by their markers without color."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -58,19 +62,17 @@ def plot_intervals(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import vicinal as vc
     >>> intervals = vc.PredictionIntervals(np.zeros(3), np.ones(3), np.ones(3))
     >>> vc.plots.plot_intervals(intervals, [1, 2, 3], [0.5, 0.5, 2.0]).get_ylabel()
     'target'
     """
-    places = as_reals(feature, "feature", 1)
-    check_rows(len(intervals), places, "feature", "the intervals")
-    axes = new_axes(ax)
-    axes.vlines(places, intervals.lower, intervals.upper, color=COLORS[0], alpha=0.45, linewidth=2, label="interval")
-    if targets is not None:
-        values, inside = np.asarray(targets, np.float64), intervals.covers(targets)
-        axes.scatter(places[inside], values[inside], s=10, color="0.2", label="target, inside", zorder=3)
-        axes.scatter(places[~inside], values[~inside], s=22, marker="x", color=COLORS[1], label="outside", zorder=4)
+    chart, axes = interval_chart(intervals, feature, targets), new_axes(ax)
+    axes.vlines(chart.places, chart.lower, chart.upper, color=COLORS[0], alpha=0.45, linewidth=2, label="interval")
+    if chart.inside is not None and chart.outside is not None:
+        axes.scatter(*chart.inside, s=10, color="0.2", label="target, inside", zorder=3)
+        axes.scatter(*chart.outside, s=22, marker="x", color=COLORS[1], label="outside", zorder=4)
     axes.set_xlabel("feature")
     axes.set_ylabel("target")
     return finish(axes)
@@ -93,27 +95,20 @@ def plot_groups(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
+    >>> import numpy as np
     >>> import vicinal as vc
     >>> intervals = vc.PredictionIntervals(np.zeros(4), np.ones(4), np.ones(4), coverage=0.5)
     >>> found = vc.evaluate(intervals, [0.5, 2.0, 0.5, 0.5], groups=["a", "a", "b", "b"])
     >>> [text.get_text() for text in vc.plots.plot_groups(found).get_yticklabels()]
     ['a (2)', 'b (2)']
     """
-    groups = evaluation.by_group
-    if not groups:
-        msg = "there are no groups to draw: call evaluate(sets, targets, groups=...)."
-        raise Incompatible(msg)
-    axes, places = new_axes(ax), list(range(len(groups)))
-    shares = [group.coverage for group in groups]
-    ends = [group.interval or (group.coverage, group.coverage) for group in groups]
-    reach = [[share - low for share, (low, _) in zip(shares, ends, strict=True)]]
-    reach.append([high - share for share, (_, high) in zip(shares, ends, strict=True)])
-    axes.errorbar(
-        shares, places, xerr=reach, fmt="o", color=COLORS[0], capsize=3, label="coverage, 95 % for all groups"
-    )
-    if evaluation.target is not None:
-        axes.axvline(evaluation.target, color="0.5", linestyle="--", label=f"target {evaluation.target:g}")
-    axes.set_yticks(places, [f"{group.name} ({group.rows})" for group in groups])
+    chart = group_chart(evaluation)
+    axes, places = new_axes(ax), list(range(len(chart.names)))
+    style: dict[str, Any] = {"fmt": "o", "color": COLORS[0], "capsize": 3, "label": "coverage, 95 % for all groups"}
+    axes.errorbar(chart.shares, places, xerr=[chart.down, chart.up], **style)
+    if chart.target is not None:
+        axes.axvline(chart.target, color="0.5", linestyle="--", label=f"target {chart.target:g}")
+    axes.set_yticks(places, chart.names)
     axes.invert_yaxis()
     axes.set_xlabel("coverage")
     return finish(axes)
@@ -154,17 +149,15 @@ def plot_coverage(
     >>> vc.plots.plot_coverage(predictor, data.outputs[500:900], data.labels[500:900]).get_xlabel()
     'coverage asked for'
     """
-    found = [evaluate(regions, targets) for regions in predictor.predict_at(outputs, list(coverages))]  # type: ignore[arg-type]
-    axes = new_axes(ax)
-    low, high = zip(*(one.coverage_interval for one in found), strict=True)
-    axes.fill_between(coverages, low, high, color=COLORS[0], alpha=0.2, label="95 % interval")
-    axes.plot(coverages, [one.coverage for one in found], "o-", color=COLORS[0], label="coverage reached")
-    axes.plot(coverages, coverages, ":", color="0.4", label="as asked for")
+    chart, axes = coverage_chart(predictor, outputs, targets, coverages), new_axes(ax)
+    axes.fill_between(chart.asked, chart.low, chart.high, color=COLORS[0], alpha=0.2, label="95 % interval")
+    axes.plot(chart.asked, chart.reached, "o-", color=COLORS[0], label="coverage reached")
+    axes.plot(chart.asked, chart.asked, ":", color="0.4", label="as asked for")
     axes.set_xlabel("coverage asked for")
     axes.set_ylabel("coverage reached")
     sizes = axes.twinx()
     axes.plot([], [], "s--", color=COLORS[1], label="mean size (right)")
-    sizes.plot(coverages, [one.mean_size for one in found], "s--", color=COLORS[1])
+    sizes.plot(chart.asked, chart.sizes, "s--", color=COLORS[1])
     sizes.set_ylabel("mean size")
     finish(axes).legend(loc="upper left", frameon=False)  # beside it the sizes have their axis
     return axes
@@ -205,17 +198,11 @@ def plot_reliability(
     >>> vc.plots.plot_reliability(predictor, data.outputs[500:900], data.labels[500:900]).get_ylabel()
     'share of the rows'
     """
-    probabilities, labels = predictor.label_scores(outputs)[0], predictor.check_targets(outputs, targets)
-    confidences, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
-    covered = predictor.predict(outputs).covers(labels)
-    groups = quantile_numbers(confidences, whole_number("parts", parts, least=1))
-    axes, masks = new_axes(ax), [groups == number for number in np.unique(groups)]
-    sure = [float(confidences[rows].mean()) for rows in masks]
-    shown = {"coverage of the sets": (covered, "o-", COLORS[0]), "accuracy of the top label": (right, "s--", COLORS[1])}
-    for name, (values, style, color) in shown.items():
-        axes.plot(sure, [float(values[rows].mean()) for rows in masks], style, color=color, label=name)
+    chart, axes = reliability_chart(predictor, outputs, targets, parts), new_axes(ax)
+    axes.plot(chart.confidence, chart.coverage, "o-", color=COLORS[0], label="coverage of the sets")
+    axes.plot(chart.confidence, chart.accuracy, "s--", color=COLORS[1], label="accuracy of the top label")
     axes.plot([0, 1], [0, 1], ":", color="0.4", label="confidence = accuracy")
-    axes.axhline(float(predictor.coverage), color="0.5", linestyle="-.", label="coverage asked for")
+    axes.axhline(chart.target, color="0.5", linestyle="-.", label="coverage asked for")
     axes.set_xlabel("mean confidence of the model")
     axes.set_ylabel("share of the rows")
     return finish(axes)
@@ -266,8 +253,12 @@ def coverage_by_confidence(methods: Mapping[str, Evaluation], ax: Axes | None = 
     return finish(axes)
 
 
-def static(data: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Save what a report shows (see `vicinal.reporting.gather_report`), one file for each of its plots."""
+@overload
+def static(data: Mapping[str, Any], folder: None = ...) -> dict[str, Axes]: ...
+@overload
+def static(data: Mapping[str, Any], folder: str | Path) -> list[Path]: ...
+def static(data: Mapping[str, Any], folder: str | Path | None = None) -> dict[str, Axes] | list[Path]:
+    """Draw what a report shows (see `vicinal.reporting.gather_report`): Axes by name, or with `folder` a file each."""
     drawn = {
         "sizes": size_histogram(data),
         "coverage_against_target": against_target(data, "coverage"),
@@ -280,7 +271,7 @@ def static(data: Mapping[str, Any], folder: str | Path) -> list[Path]:
         drawn["tuning_frontier"] = tuning_frontier(data["frontier"])
     if data["map"] is not None:
         drawn["map"] = landscape(data["map"])
-    return [save(axes, Path(folder) / f"{name}.png") for name, axes in drawn.items()]
+    return drawn if folder is None else [save(axes, Path(folder) / f"{name}.png") for name, axes in drawn.items()]
 
 
 def size_histogram(data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
@@ -314,8 +305,7 @@ def against_target(data: Mapping[str, Any], what: str, ax: Axes | None = None) -
 
 def coverage_in_groups(groups: Mapping[str, Any], data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Draw the coverage of each group of rows, in ascending order of the neighborhood's where groups are many."""
-    many = len(groups["names"]) > 10  # noqa: PLR2004
-    order = sorted(range(len(groups["names"])), key=lambda at: groups["neighborhood"][at] if many else at)
+    order, many = group_order(groups), len(groups["names"]) > MANY
     axes = new_axes(ax)
     for (name, color, _), marker in zip(BOTH, ("s", "o"), strict=True):
         style: dict[str, Any] = {"markerfacecolor": "none"} if name == "split" else {}

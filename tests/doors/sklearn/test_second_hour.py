@@ -208,3 +208,25 @@ def test_empty_sets_name_the_argument_of_the_estimator():
     assert "With score_function=NeverEmpty(LAC()) no set is ever empty." in sets.explain_empty()
     assert "score_function=NeverEmpty(LAC())" in str(vc.evaluate(sets, y))
     assert "score_function=NeverEmpty(LAC())" in model.predict_set(X, coverage=[0.6])[0]._repr_html_()
+
+
+def test_polars_frames():
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "age": np.where(rng.random(600) < 0.1, np.nan, rng.normal(size=600)),
+            "member": rng.random(600) < 0.5,
+            "town": rng.choice(["oslo", "rome"], 600),
+        }
+    ).with_columns(pl.col("town").cast(pl.Categorical))
+    y = pl.Series(frame["age"].fill_nan(0).to_numpy() + rng.normal(size=600) > 0)
+    boosting = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
+    for wanted in (None, ["age", "town"], lambda rows: rows["age"]):
+        model = vc.NeighborhoodClassifier(boosting, representation=wanted, localizer=vc.Uniform(50), random_state=0)
+        sets = model.fit(frame[:400], y[:400]).predict_set(frame[400:])
+        found = vc.evaluate(sets, y[400:], groups=frame[400:].select("town"))
+        assert found.coverage > 0.8
+        assert {group.name for group in found.by_group} == {"town = oslo", "town = rome"}
+        assert {type(label) for row in sets for label in row} == {bool}
+    assert sets.to_polars()["set"].to_list() == sets.labels()
