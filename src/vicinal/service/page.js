@@ -7,9 +7,11 @@
   const TYPES = {
     npz: "application/x-npz",
     parquet: "application/vnd.apache.parquet",
+    pq: "application/vnd.apache.parquet",
     arrow: "application/vnd.apache.arrow.stream",
     csv: "text/csv",
     jsonl: "application/x-ndjson",
+    ndjson: "application/x-ndjson",
     json: "application/json",
   };
   const LISTED = 500; // rows of a file that can be picked

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -79,6 +79,15 @@ class CsvTable(ArrowFile):
         longest = sum(len(value.encode()) + 3 for value in first)
         return cls(schema, wide, path, names, kinds, above, max(LEAST_BLOCK, BLOCK_ROWS * longest))
 
+    def carry(self, columns: Sequence[str]) -> Self:
+        """Return the table with these columns read as text, exactly as they are written."""
+        found = super().carry(columns)
+        return replace(found, kinds={**self.kinds, **dict.fromkeys(found.carried, "text")})
+
+    def can_carry(self, name: str) -> bool:
+        """Return whether the column is there once."""
+        return self.names.count(name) == 1
+
     @property
     def n_rows(self) -> int | None:
         """None: it is known at the end."""
@@ -106,7 +115,7 @@ class CsvTable(ArrowFile):
                 yield position, batch
                 position += len(batch)
 
-    def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> NDArray[Any]:
+    def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> Any:
         """Return one column of a batch, (rows,) or (rows, width); `first` is the number of its first row."""
         kind = self.kinds.get(name, "decimal")
         if kind == "list":
