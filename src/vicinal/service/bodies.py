@@ -269,8 +269,7 @@ def _from_table(body: bytes, suffix: str, limits: Limits) -> tuple[ModelOutputs,
             file.write(body)
         return _rows(open_table([path]), limits)
     except VicinalError as error:
-        msg = str(error).replace(path, "the body")
-        raise InvalidFile(msg) from error
+        raise InvalidFile(error.message.replace(path, "the body"), **error.facts) from error
     finally:
         Path(path).unlink(missing_ok=True)
 

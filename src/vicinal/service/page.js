@@ -185,7 +185,7 @@
   async function load(file) {
     const type = TYPES[file.name.split(".").at(-1).toLowerCase()];
     if (!state.model) throw new Error("The service has not answered yet.");
-    if (!type) throw new Error(`${file.name} is not a .npz, .parquet, .arrow, .csv, .jsonl or .json file.`);
+    if (!type) throw new Error(`${file.name} is not a .npz, .parquet (.pq), .arrow, .csv, .jsonl (.ndjson) or .json file.`);
     const most = state.model.limits.body_bytes;
     const long = `${file.name} has ${whole(file.size)} bytes; the service takes ${whole(most)}.`;
     if (file.size > most) throw new Error(long);
