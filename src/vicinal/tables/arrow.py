@@ -10,16 +10,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vicinal._util.extras import needs
 from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidFile
 from vicinal.tables.carried import can_carry, carry
-from vicinal.tables.files import as_texts, check_request, file_identity, reading, rebatch
+from vicinal.tables.files import as_texts, check_file, check_request, file_identity, reading, rebatch
 from vicinal.tables.table import Columns, Table
 
 PLURALS = {"logit": "logits", "probability": "probabilities", "representation": "representations"}
@@ -136,6 +138,15 @@ class ArrowColumns(Table):
             row = first + int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0]) // width
             msg = f"{self.name}: {name!r} must not hold nulls; row {row} does. Remove or fill that row."
             raise InvalidFile(msg)
+
+
+def find_file(file: str | PathLike[str]) -> Path:
+    """Return the path of a file that pyarrow is to read; say first where one of them is missing."""
+    with needs("pyarrow", "tables"):
+        import pyarrow.parquet  # noqa: F401
+    path = Path(file)
+    check_file(path)
+    return path
 
 
 def explain_damage(error: Exception, what: str, kind: str) -> InvalidFile:

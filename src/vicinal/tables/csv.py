@@ -21,11 +21,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.extras import needs
 from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.arrow import ArrowFile, wide_columns
-from vicinal.tables.files import KNOWN, check_file, reading
+from vicinal.tables.arrow import ArrowFile, find_file, wide_columns
+from vicinal.tables.files import KNOWN, reading
 
 MAX_LINE = 16 << 20
 MAX_COLUMNS = 100_000
@@ -57,10 +56,9 @@ class CsvTable(ArrowFile):
     @classmethod
     def open(cls, file: str | PathLike[str]) -> Self:
         """Look at the header and the first row."""
-        with needs("pyarrow", "tables"):
-            import pyarrow as pa
-        path = Path(file)
-        check_file(path)
+        path = find_file(file)
+        import pyarrow as pa
+
         with _rows(path) as (rows, lines):
             header = next(rows, [])
             above, first = lines(), next(rows, [])
