@@ -88,12 +88,16 @@ def open_rows(
         msg = f"--rename takes NAME=COLUMN, such as logits=scores; got {wrong!r}."
         raise InvalidFile(msg)
     called = {name: column for name, _, column in pairs}
+    kept = [name.strip() for name in (keep or "").split(",") if name.strip()]
+    if keep is not None and not kept:
+        msg = f"name at least one column, such as id,hospital; got {keep!r}."
+        raise InvalidFile(msg)
     return recognize_columns(
         open_table(sources),
         truth=truth,
         names=called,
         class_names=None if names is None else read_names(names),
-        keep=[name.strip() for name in (keep or "").split(",") if name.strip()],
+        keep=kept,
     )
 
 

@@ -211,7 +211,7 @@ def _predict(
     _check_apart(table, out)
     for meaning in unread:
         rows = rows.without(meaning)
-    table.check_types([*rows.columns.values(), *rows.kept])
+    table.carry(rows.carried).check_types([*rows.columns.values(), *rows.kept])
     # Predicting one row here reports errors at once, before workers start.
     list(rows.each(lambda chunk: answer_rows(predictor, chunk.outputs, chunk.first, asked), 1, 0, 1))
     job: dict[str, Any] = {

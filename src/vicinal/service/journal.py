@@ -204,7 +204,9 @@ def check_model(journal: sqlite3.Connection, path: Path, model: str) -> None:
 
 
 def check_local(path: Path) -> None:
-    """Refuse a file on a network file system, on Linux."""
+    """Refuse a file on another machine: a Windows share, or on Linux a network file system."""
+    if re.match(r"\\\\[^?.]", str(path)):  # as Windows writes \\server\share
+        raise _not_local(path, "a share")
     if not MOUNTS.exists():
         return
     places = {}
@@ -213,9 +215,12 @@ def check_local(path: Path) -> None:
         places[Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place))] = kind
     kind = next((places[folder] for folder in (path, *path.parents) if folder in places), "")
     if NETWORK.fullmatch(kind):
-        why = f"it is on a network file system ({kind}), on which the write-ahead log of SQLite does not work"
-        msg = f"cannot open {path}: {why}. Name a file on a local disk."
-        raise CannotWrite(msg)
+        raise _not_local(path, kind)
+
+
+def _not_local(path: Path, kind: str) -> CannotWrite:
+    why = f"it is on a network file system ({kind}), on which the write-ahead log of SQLite does not work"
+    return CannotWrite(f"cannot open {path}: {why}. Name a file on a local disk.")
 
 
 def _tables(journal: sqlite3.Connection) -> tuple[str, ...]:

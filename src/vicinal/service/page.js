@@ -7,9 +7,11 @@
   const TYPES = {
     npz: "application/x-npz",
     parquet: "application/vnd.apache.parquet",
+    pq: "application/vnd.apache.parquet",
     arrow: "application/vnd.apache.arrow.stream",
     csv: "text/csv",
     jsonl: "application/x-ndjson",
+    ndjson: "application/x-ndjson",
     json: "application/json",
   };
   const LISTED = 500; // most rows of a file in the list
@@ -184,7 +186,7 @@
   async function load(file) {
     const type = TYPES[file.name.split(".").at(-1).toLowerCase()];
     if (!state.model) throw new Error("The service has not replied yet.");
-    if (!type) throw new Error(`${file.name} is not a .npz, .parquet, .arrow, .csv, .jsonl or .json file.`);
+    if (!type) throw new Error(`${file.name} is not a .npz, .parquet (.pq), .arrow, .csv, .jsonl (.ndjson) or .json file.`);
     const most = state.model.limits.body_bytes;
     const long = `${file.name} has ${whole(file.size)} bytes; the service accepts at most ${whole(most)}.`;
     if (file.size > most) throw new Error(long);

@@ -9,16 +9,19 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vicinal._util.extras import needs
 from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.files import as_texts, check_request, file_identity, reading, rebatch
+from vicinal.tables.carried import can_carry, carry
+from vicinal.tables.files import as_texts, check_file, check_request, file_identity, reading, rebatch
 from vicinal.tables.table import Columns, Table
 
 PLURALS = {"logit": "logits", "probability": "probabilities", "representation": "representations"}
@@ -36,6 +39,7 @@ class ArrowColumns(Table):
 
     schema: Any  # pyarrow.Schema
     wide: Mapping[str, tuple[str, ...]]
+    carried: frozenset[str] = field(default=frozenset(), kw_only=True)  # columns that are read as they are
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,6 +67,16 @@ class ArrowColumns(Table):
             raise InvalidFile(msg)
         return [str(name) for name in as_texts(names, lambda row: f"{self.name}: class_names, number {row},")]
 
+    def carry(self, columns: Sequence[str]) -> Self:
+        """Return the table with these columns read as they are, nulls and dates too; not those of lists."""
+        plain = {name for name in columns if name in self.schema.names and name not in self.wide}
+        return replace(self, carried=frozenset(name for name in plain if self.can_carry(name)))
+
+    def can_carry(self, name: str) -> bool:
+        """Return whether a column of the schema can be read as it is."""
+        index = self.schema.get_field_index(name)  # -1 where there are two
+        return index >= 0 and can_carry(self.schema.field(index).type)
+
     def parts(self, columns: Sequence[str]) -> list[str]:
         """Return the columns of the schema that these columns are made of."""
         return [part for name in columns for part in self.wide.get(name, (name,))]
@@ -78,14 +92,18 @@ class ArrowColumns(Table):
         if count > 1:
             msg = f"{self.name} has the column {name!r} twice. Write it again."
             raise InvalidFile(msg)
+        if name in self.carried:
+            return
         kind = _stored_type(self.schema.field(name).type)
         if not _is_column(kind, wide=wide):
             expected = "numbers" if wide else "numbers, text or lists of numbers, each with at least one"
             msg = f"{self.name}: {name!r} must hold {expected}; got {one_line(kind)}. Cast that column."
             raise InvalidFile(msg)
 
-    def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> NDArray[Any]:
+    def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> Any:
         """Return one column of a batch, (rows,) or (rows, width); `first` is the number of its first row."""
+        if name in self.carried:
+            return carry(batch.column(name), lambda row: f"{self.name}: {name!r}, row {first + row},")
         if name in self.wide:
             parts = [self._scalars(_store(batch.column(part)), part, first) for part in self.wide[name]]
             return np.stack(parts, axis=1, dtype=np.result_type(*parts), casting="unsafe")
@@ -125,6 +143,15 @@ class ArrowColumns(Table):
             row = first + int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0]) // width
             msg = f"{self.name}: {name!r} must not hold nulls; row {row} does. Remove or fill that row."
             raise InvalidFile(msg)
+
+
+def find_file(file: str | PathLike[str]) -> Path:
+    """Return the path of a file that pyarrow is to read; say first where one of them is missing."""
+    with needs("pyarrow", "tables"):
+        import pyarrow.parquet  # noqa: F401
+    path = Path(file)
+    check_file(path)
+    return path
 
 
 def explain_damage(error: Exception, what: str, kind: str) -> InvalidFile:

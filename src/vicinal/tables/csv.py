@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,11 +21,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicinal._util.extras import needs
 from vicinal._util.text import one_line, show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.arrow import ArrowFile, wide_columns
-from vicinal.tables.files import KNOWN, check_file, reading
+from vicinal.tables.arrow import ArrowFile, find_file, wide_columns
+from vicinal.tables.files import KNOWN, reading
 
 MAX_LINE = 16 << 20
 MAX_COLUMNS = 100_000
@@ -57,10 +56,9 @@ class CsvTable(ArrowFile):
     @classmethod
     def open(cls, file: str | PathLike[str]) -> Self:
         """Look at the header and the first row."""
-        with needs("pyarrow", "tables"):
-            import pyarrow as pa
-        path = Path(file)
-        check_file(path)
+        path = find_file(file)
+        import pyarrow as pa
+
         with _rows(path) as (rows, lines):
             header = next(rows, [])
             above, first = lines(), next(rows, [])
@@ -78,6 +76,15 @@ class CsvTable(ArrowFile):
         schema = pa.schema([(name, types.get(kinds[name], pa.string())) for name in names])
         longest = sum(len(value.encode()) + 3 for value in first)
         return cls(schema, wide, path, names, kinds, above, max(LEAST_BLOCK, BLOCK_ROWS * longest))
+
+    def carry(self, columns: Sequence[str]) -> Self:
+        """Return the table with these columns read as text, exactly as they are written."""
+        found = super().carry(columns)
+        return replace(found, kinds={**self.kinds, **dict.fromkeys(found.carried, "text")})
+
+    def can_carry(self, name: str) -> bool:
+        """Return whether the column is there once."""
+        return self.names.count(name) == 1
 
     @property
     def n_rows(self) -> int | None:
@@ -106,7 +113,7 @@ class CsvTable(ArrowFile):
                 yield position, batch
                 position += len(batch)
 
-    def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> NDArray[Any]:
+    def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> Any:
         """Return one column of a batch, (rows,) or (rows, width); `first` is the number of its first row."""
         kind = self.kinds.get(name, "decimal")
         if kind == "list":

@@ -145,7 +145,9 @@ def rebatch(pieces: Iterator[Columns], rows: int) -> Iterator[Columns]:
 
 
 def _concatenate(pieces: Sequence[Columns]) -> Columns:
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    from vicinal.tables.carried import join
+
+    return {name: join([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
 def check_characters(texts: NDArray[Any], what: str) -> None:

@@ -15,11 +15,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from vicinal._util.extras import needs
 from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.arrow import DAMAGE, ArrowFile, explain_damage, wide_columns
-from vicinal.tables.files import check_file, reading
+from vicinal.tables.arrow import DAMAGE, ArrowFile, explain_damage, find_file, wide_columns
+from vicinal.tables.files import reading
 
 MAGIC = b"ARROW1"
 VERSION = 4
@@ -40,10 +39,7 @@ class ArrowTable(ArrowFile):
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Self:
         """Read the schema, and count the rows."""
-        with needs("pyarrow", "tables"):
-            import pyarrow as pa  # noqa: F401  said here, before the file is looked at
-        file = Path(path)
-        check_file(file)
+        file = find_file(path)
         with _open(file) as (schema, batches):
             return cls(schema, wide_columns(schema.names), file, sum(batch.num_rows for batch in batches))
 

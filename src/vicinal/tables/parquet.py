@@ -10,11 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from vicinal._util.extras import needs
 from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
-from vicinal.tables.arrow import DAMAGE, ArrowFile, explain_damage, wide_columns
-from vicinal.tables.files import check_expansion, check_file, reading
+from vicinal.tables.arrow import DAMAGE, ArrowFile, explain_damage, find_file, wide_columns
+from vicinal.tables.files import check_expansion, reading
 from vicinal.tables.pages import Page, read_pages
 
 BUFFER = 1 << 14
@@ -38,10 +37,7 @@ class ParquetTable(ArrowFile):
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Self:
         """Read the schema and the number of rows."""
-        with needs("pyarrow", "tables"):
-            import pyarrow.parquet  # noqa: F401  said here, before the file is looked at
-        file = Path(path)
-        check_file(file)
+        file = find_file(path)
         with _open(file) as opened:
             metadata = opened.metadata
             groups = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))

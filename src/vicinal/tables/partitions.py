@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
 from vicinal._util.text import show_path
 from vicinal.errors import InvalidFile
+from vicinal.tables.carried import common_type
 from vicinal.tables.files import check_request, join_names, reading, rebatch
 from vicinal.tables.parquet import ParquetTable
 from vicinal.tables.table import Columns, Table
@@ -28,6 +29,7 @@ class PartitionedTable(Table):
 
     folder: Path
     files: tuple[ParquetTable, ...]
+    types: Mapping[str, Any] = field(default_factory=dict)  # of columns that are read as they are
 
     @classmethod
     def open(cls, folder: str | PathLike[str]) -> Self:
@@ -68,6 +70,14 @@ class PartitionedTable(Table):
         self.check_types(columns)
         return rebatch(self._pieces(columns, rows, start), rows)
 
+    def carry(self, columns: Sequence[str]) -> Self:
+        """Return the table with these columns read as they are, where all files can, in a type that holds them all."""
+        files = [file.carry(columns) for file in self.files]
+        same = [name for name in columns if all(name in file.carried for file in files)]
+        types = {name: common_type([file.schema.field(name).type for file in files]) for name in same}
+        found = {name: kind for name, kind in types.items() if kind is not None}
+        return replace(self, files=tuple(file.carry(list(found)) for file in files), types=found)
+
     def check_types(self, columns: Sequence[str]) -> None:
         """Refuse files without these columns, or where they hold what they must not."""
         for file in self.files:
@@ -84,8 +94,14 @@ class PartitionedTable(Table):
             begin, position = max(start - position, 0), position + sum(file.group_rows)
             if position <= start:
                 continue
-            for piece in file.chunks(columns, rows, begin):
+            pieces: Iterator[dict[str, Any]] = file.chunks(columns, rows, begin)
+            for piece in pieces:
+                for name, kind in self.types.items():
+                    if name in piece:
+                        piece[name] = piece[name].cast(kind)
                 for name, column in piece.items():
+                    if name in self.types:
+                        continue
                     first, shape, text = kinds.setdefault(name, (file.name, column.shape[1:], column.dtype.kind == "U"))
                     if (shape, text) != (column.shape[1:], column.dtype.kind == "U"):
                         said = "text, not numbers" if text else f"{shape[0] if shape else 1} numbers a row"

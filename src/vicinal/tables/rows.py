@@ -76,6 +76,11 @@ class Rows:
             first = next(chunks, {})
         return sum(column.shape[1] if column.ndim > 1 else 1 for column in first.values())
 
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Columns that are kept and mean nothing else, so that they may hold anything."""
+        return tuple(name for name in self.kept if name not in {*self.columns.values(), self.truth})
+
     def without(self, meaning: str) -> Rows:
         """Return the rows without one of their columns, which then is not read."""
         return replace(self, columns={name: column for name, column in self.columns.items() if name != meaning})
@@ -92,7 +97,7 @@ class Rows:
         Whatever is refused on the way is said with the name of the table, and with row numbers of the whole of it.
         """
         wanted, first = self._columns_to_read(), start
-        with closing(self.table.chunks(wanted, rows, start)) as chunks:  # type: ignore[type-var]
+        with closing(self.table.carry(self.carried).chunks(wanted, rows, start)) as chunks:  # type: ignore[type-var]
             for whole in chunks:
                 chunk = whole if stop is None else {name: column[: stop - first] for name, column in whole.items()}
                 with self._name_place(first):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -47,6 +47,11 @@ class Table(ABC):
     @abstractmethod
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
         """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+
+    def carry(self, columns: Sequence[str]) -> Self:
+        """Return the table with these columns read as they are, where that is possible, nulls and dates too."""
+        del columns
+        return self
 
     def whole(self, columns: Sequence[str]) -> Columns:
         """Return these columns of all rows; none where there are no rows."""

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from contextlib import closing, contextmanager
+from pathlib import PureWindowsPath
 
 import numpy as np
 import pytest
@@ -383,6 +384,9 @@ def test_network_file_systems_are_refused(tmp_path, filled, monkeypatch):
         Journal(tmp_path / "far away" / "new" / "j")
     assert list((tmp_path / "far away").iterdir()) == []
     Journal(tmp_path / "near").close()
+    with pytest.raises(vc.CannotWrite, match="a local disk"):
+        writing.check_local(PureWindowsPath(r"\\server\share\j"))
+    writing.check_local(PureWindowsPath(r"C:\folder\j"))
     mounts.unlink()  # as on other systems
     Journal(tmp_path / "far away" / "j").close()
 

@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from vicinal.service.bodies import TABLES, parse_request  # noqa: E402
 from vicinal.service.examples import Examples, from_file, load_bundled  # noqa: E402
 from vicinal.service.service import Service  # noqa: E402
 from vicinal.service.settings import Settings  # noqa: E402
+from vicinal.tables.opening import OPENERS  # noqa: E402
 
 COVERAGE = 0.9
 NOTHING = Examples(None, None, "")
@@ -230,6 +232,21 @@ def test_files_are_read_on_threads_however_short_they_are(models, monkeypatch):
     on_a_thread, on_the_loop = threads
     assert on_a_thread.startswith("many")
     assert not on_the_loop.startswith("many")
+
+
+def test_refusals_of_files_advise_what_a_request_can_do(models):
+    path, _, _ = models["sets"]
+    file = {"content": b"a,b\n1,2\n", "headers": {"Content-Type": "text/csv"}}
+    said = Local(service_of(path))("POST", "/predict", **file).json()["detail"]
+    assert said.startswith("the body must have one of logits")
+    assert said.endswith("Rename a column, or send it under that name.")
+
+
+def test_the_page_takes_files_under_every_name_that_the_command_line_takes():
+    for name in ("page.js", "page.html"):
+        text = files("vicinal.service").joinpath(name).read_text()
+        for suffix in OPENERS:
+            assert suffix in text or f"{suffix.removeprefix('.')}: " in text, (name, suffix)
 
 
 def test_coverages_that_are_equal_as_numbers_may_mean_different_shares(models):

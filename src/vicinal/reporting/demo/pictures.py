@@ -10,7 +10,8 @@ import numpy as np
 from vicinal._util.arrays import Floats
 from vicinal._util.extras import needs
 from vicinal.regions import PredictionIntervals
-from vicinal.reporting.plots import COLORS, finish, new_axes
+from vicinal.reporting.charts import COLORS
+from vicinal.reporting.plots import finish, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

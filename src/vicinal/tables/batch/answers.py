@@ -47,7 +47,9 @@ class Answers:
     regions: PredictionSets | PredictionIntervals
     p_values: Floats | None = None  # (n, classes)
     nearest: Nearest | None = None
-    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # columns of the input: (n,) or (n, width) each
+    kept: Mapping[str, NDArray[Any]] = field(
+        default_factory=dict
+    )  # columns of the input: (n,) or (n, width) each, or Arrow's
 
     def __len__(self) -> int:
         return len(self.regions)

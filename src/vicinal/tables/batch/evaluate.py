@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.tables.batch.answers import answer_rows
 from vicinal.tables.batch.job import chunk_rows
+from vicinal.tables.carried import as_numpy, is_carried, join
 from vicinal.tables.rows import RowChunk, Rows
 
 SAMPLED = 2**22
@@ -63,7 +65,7 @@ def evaluate_file(
     regions = list(rows.each(work, chunk_rows(rows)))
     check_unseen(predictor, np.concatenate(marks), rows.table.name)
     representations = np.concatenate(tables) if slab else None
-    by = {name: np.concatenate(columns) for name, columns in groups.items()} or None
+    by = {name: _as_groups(join(columns)) for name, columns in groups.items()} or None
     found = concatenate_regions(regions)
     if advice is not None and isinstance(found, PredictionSets):
         found = replace(found, advice=advice)
@@ -99,6 +101,16 @@ class Sample:
     def rows(self) -> Reals:
         """Return the rows that were kept."""
         return np.concatenate(self.tables)
+
+
+def _as_groups(column: Any) -> NDArray[Any]:
+    """Return groups as numbers where all of them are, though they may come as text."""
+    found: NDArray[Any] = as_numpy(column) if is_carried(column) else column
+    if found.dtype.kind == "U":
+        for kind in (np.int64, np.float64):
+            with suppress(ValueError, OverflowError):
+                return found.astype(kind)
+    return found
 
 
 def concatenate_regions(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:

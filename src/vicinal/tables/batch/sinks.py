@@ -22,6 +22,7 @@ from vicinal.errors import InvalidFile
 from vicinal.regions import PredictionSets
 from vicinal.tables.batch.answers import Answers
 from vicinal.tables.batch.columns import ListColumns, Named, answer_columns
+from vicinal.tables.carried import as_numpy, as_words, is_carried
 
 Sink: TypeAlias = Callable[[Iterable[Answers], dict[str, Any], BinaryIO], None]
 """Writes answers, which it may go through more than once, and where they come from where the format has a place."""
@@ -108,6 +109,8 @@ def plain(column: NDArray[Any] | ListColumns) -> list[Any]:
     if isinstance(column, ListColumns):
         entries, starts = column.values.tolist(), column.starts.tolist()
         return [entries[start:stop] for start, stop in pairwise(starts)]
+    if is_carried(column):
+        return [json_number(one) if isinstance(one, float) else one for one in as_words(column).to_pylist()]
     values: list[Any] = column.tolist()
     if column.dtype.kind != "f" or np.isfinite(column).all():
         return values
@@ -133,6 +136,8 @@ def _as_arrow(column: NDArray[Any] | ListColumns) -> Any:
 
     if isinstance(column, ListColumns):
         return pa.ListArray.from_arrays(pa.array(column.starts, pa.int32()), pa.array(column.values))
+    if is_carried(column):
+        return column
     if column.ndim > 1:
         starts = np.arange(len(column) + 1) * column.shape[1]
         return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), pa.array(column.reshape(-1)))
@@ -145,6 +150,8 @@ def _csv_columns(answers: Answers) -> dict[str, Any]:
     for name, column in answer_columns(answers).items():
         if isinstance(column, ListColumns):
             found[name] = np.array([json.dumps(one, ensure_ascii=False) for one in plain(column)], dtype=np.str_)
+        elif is_carried(column):
+            found[name] = as_words(column)
         elif column.ndim > 1:
             found |= {f"{name}_{number}": column[:, number] for number in range(column.shape[1])}
         else:
@@ -163,7 +170,10 @@ def _write_arrow(
 
     writer, kinds = None, _kept_kinds(answers)
     for some in answers:
-        kept = {name: column.astype(kinds.get(name, column.dtype), copy=False) for name, column in some.kept.items()}
+        kept = {
+            name: column.astype(kinds[name], copy=False) if name in kinds else column
+            for name, column in some.kept.items()
+        }
         table = pa.table(columns(replace(some, kept=kept) if kept else some)).replace_schema_metadata(
             {b"vicinal": json.dumps(about).encode()}
         )
@@ -182,12 +192,15 @@ def _kept_kinds(answers: Iterable[Answers]) -> dict[str, np.dtype[Any]]:
         if not some.kept:
             break
         for name, column in some.kept.items():
+            if is_carried(column):
+                continue
             kinds[name] = np.result_type(kinds.get(name, column.dtype), column.dtype)
     return kinds
 
 
 def _npz_columns(answers: Answers) -> dict[str, NDArray[Any]]:
-    columns = {name: column for name, column in answer_columns(answers).items() if not isinstance(column, ListColumns)}
+    found = {name: column for name, column in answer_columns(answers).items() if not isinstance(column, ListColumns)}
+    columns = {name: as_numpy(column) if is_carried(column) else column for name, column in found.items()}
     if isinstance(answers.regions, PredictionSets):
         columns["members"] = answers.regions.members
     return columns

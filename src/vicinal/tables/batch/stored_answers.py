@@ -11,6 +11,7 @@ import numpy as np
 
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.tables.batch.answers import Answers, Nearest
+from vicinal.tables.carried import is_carried, pack, unpack
 
 
 def store_answers(answers: Answers, file: BinaryIO) -> None:
@@ -26,7 +27,8 @@ def store_answers(answers: Answers, file: BinaryIO) -> None:
     if answers.nearest is not None:
         near = answers.nearest
         arrays |= {"near_rows": near.rows, "near_distances": near.distances, "near_weights": near.weights}
-    arrays |= {f"kept_{number}": column for number, column in enumerate(answers.kept.values())}
+    for number, column in enumerate(answers.kept.values()):
+        arrays |= {f"carried_{number}": pack(column)} if is_carried(column) else {f"kept_{number}": column}
     np.savez(file, **arrays)
 
 
@@ -63,5 +65,10 @@ class StoredAnswers:
                 regions,
                 stored.get("p_values"),
                 Nearest(*(stored[name] for name in near)) if near[0] in stored else None,
-                {name: stored[f"kept_{number}"] for number, name in enumerate(self.kept)},
+                {name: _read_kept(stored, number) for number, name in enumerate(self.kept)},
             )
+
+
+def _read_kept(stored: Any, number: int) -> Any:
+    carried = f"carried_{number}"
+    return unpack(stored[carried]) if carried in stored else stored[f"kept_{number}"]
