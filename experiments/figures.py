@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.means import Mean
 from vicinal._util.extras import needs
 from vicinal._util.files import replacing
-from vicinal.reporting.charts import COLORS, MARKERS
+from vicinal.reporting.charts import COLORS
+from vicinal.reporting.plots import MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
