@@ -39,7 +39,7 @@ from vicinal.neighbors.localizers import Localizer
 
 PROMISE = FiniteSample(
     "Exact",
-    "the test point joins the calibration rows, and the local ranks of all of them are symmetric in the rows.",
+    "the local ranks treat calibration rows and test row alike.",
     beta=False,
 )
 
