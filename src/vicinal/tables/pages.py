@@ -1,4 +1,4 @@
-"""How large the pages of a Parquet file say they are: pyarrow makes room for a page before it looks into it."""
+"""Declared sizes of the pages of a Parquet file: pyarrow allocates memory for a page before it reads it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 FEW, MOST = 1 << 10, 1 << 20
-"""Bytes of a page's header that are read at first, and at most."""
+"""Bytes of a page header that are read at first, and at most."""
 
 UNPACKED, PACKED = 2, 3
-"""Fields of the header: bytes of the page, without and with compression."""
+"""Field numbers in the header: size of the page, uncompressed and compressed."""
 
 BOOLEANS, BYTE, WHOLE, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
-"""Kinds of fields in Thrift's compact form."""
+"""Types of fields in Thrift's compact protocol."""
 
 
 def page_sizes(file: IO[bytes], column: Any) -> Iterator[tuple[int, int]]:
-    """Yield the bytes of each page of a column chunk, without and with compression."""
+    """Yield the size of each page of a column chunk, uncompressed and compressed, in bytes."""
     start = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         start = min(start, column.dictionary_page_offset)
@@ -32,7 +32,7 @@ def page_sizes(file: IO[bytes], column: Any) -> Iterator[tuple[int, int]]:
 
 
 def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[int, int]]:
-    """Read a page's header; most are short."""
+    """Read the header of a page; most headers are short."""
     for length in (FEW, MOST):
         file.seek(max(place, 0))
         header = Header(file.read(min(length, stop - place)) if place >= 0 else b"")
@@ -45,13 +45,13 @@ def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[i
 
 
 class Header:
-    """A header in Thrift's compact form, read from its beginning."""
+    """A header in Thrift's compact protocol, read from its beginning."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
     def read_struct(self) -> dict[int, int]:
-        """Return the whole numbers of a struct by the numbers of their fields; other fields are passed over."""
+        """Return the whole numbers in a struct by field number; other fields are skipped."""
         found, field = dict[int, int](), 0
         while (head := self._read_byte()) != 0:
             field = field + (head >> 4) if head >> 4 else self._read_signed()
@@ -62,7 +62,7 @@ class Header:
 
     def _read_byte(self) -> int:
         self.place += 1
-        return self.data[self.place - 1]  # beyond its end: IndexError, as a damaged file gives
+        return self.data[self.place - 1]  # an IndexError beyond the end means a damaged file
 
     def _read_varint(self) -> int:
         value = shift = 0
@@ -78,7 +78,7 @@ class Header:
         return (value >> 1) ^ -(value & 1)
 
     def _read_value(self, kind: int) -> int | None:
-        """Read one value; return it where it is a whole number."""
+        """Read one value; return it if it is a whole number."""
         if kind in WHOLE:
             return self._read_signed()
         if kind == BINARY:
@@ -88,7 +88,7 @@ class Header:
             self.place += 1 if kind == BYTE else 8
         elif kind in LISTS:
             head = self._read_byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._read_varint()):  # noqa: PLR2004  or its own number
+            for _ in range(head >> 4 if head >> 4 < 15 else self._read_varint()):  # noqa: PLR2004  15: the length follows
                 self._read_value(head & 15)
         elif kind == STRUCT:
             self.read_struct()
