@@ -1,4 +1,4 @@
-"""How good answers are: metrics, whether the neighborhood helps, the theory of the paper, drift."""
+"""Evaluate answers: metrics, comparison with one threshold for all rows, the theory of the paper, and drift."""
 
 from vicinal.evaluation.diagnosis import Diagnosis, Groups, Paired, diagnose
 from vicinal.evaluation.metrics import Evaluation, evaluate

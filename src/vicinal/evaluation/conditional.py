@@ -1,4 +1,4 @@
-"""Whether misses can be foreseen: coverage given the input, as one number."""
+"""Conditional coverage as one number: how well misses can be predicted."""
 
 from __future__ import annotations
 
@@ -9,36 +9,48 @@ from vicinal._util.arrays import Bools, Floats, as_reals, check_finite, check_ro
 from vicinal.errors import TooFewRows
 
 FEWEST = 100
-"""Rows below which nothing can be learned about misses."""
+"""Smallest number of rows."""
 
 FOLDS = 5
 WIDEST = 20
-"""Columns that features are reduced to, by principal components."""
+"""Most columns of features; more are reduced to this many principal components."""
 
 
 def excess_risk(features: ArrayLike, covered: Bools, target: float, *, seed: int = 0) -> tuple[float, float]:
     """Return the excess risk of the target coverage (ERT), and its standard error.
 
-    A classifier is trained to foresee from the features whether a row is covered, and predicts rows that it was not
-    trained on. With the squared loss, the excess risk of saying `target` for every row is about the mean of
-    (P(covered | x) - target)^2: 0 where coverage is the same everywhere. It may come out a little below 0 by chance,
-    and a better classifier can only raise it.
+    A classifier is trained to predict from the features whether a row is covered, and is tested by cross-validation.
 
     Parameters
     ----------
     features : array-like of shape (n, d)
-        What misses may depend on. More than 20 columns are reduced by principal components.
+        What coverage may depend on. More than 20 columns are reduced by principal components.
     covered : ndarray of bool of shape (n,)
-        Whether each set or interval held the truth.
+        Whether each set or interval holds the truth.
     target : float
-        The coverage asked for.
+        Target coverage.
     seed : int
-        Draws the folds.
+        Seed for the folds.
 
     Returns
     -------
-    value, standard_error : float
-        The measure, and how far chance may move it.
+    value : float
+        The excess risk.
+    standard_error : float
+        Its standard error.
+
+    Raises
+    ------
+    TooFewRows
+        If there are fewer than 100 rows.
+    ShapeMismatch
+        If the numbers of rows differ.
+
+    Notes
+    -----
+    With the squared loss, the excess risk of predicting `target` for every row estimates the mean of
+    (P(covered | x) - target)^2. It is 0 if coverage is the same everywhere, and may then come out slightly negative by
+    chance. It is a lower bound: a better classifier can only raise it.
 
     References
     ----------
@@ -46,6 +58,7 @@ def excess_risk(features: ArrayLike, covered: Bools, target: float, *, seed: int
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(size=(2000, 1))
     >>> even, uneven = rng.random(2000) < 0.9, rng.random(2000) < np.where(x[:, 0] < 0.5, 1.0, 0.8)
@@ -61,22 +74,22 @@ def excess_risk(features: ArrayLike, covered: Bools, target: float, *, seed: int
     if len(rows) < FEWEST:
         msg = f"the excess risk needs at least {FEWEST} rows; got {len(rows)}."
         raise TooFewRows(msg, rows=len(rows), needed=FEWEST)
-    foreseen = np.empty(len(rows))
+    predicted = np.empty(len(rows))
     for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(rows):
         some, others = _reduce(rows[train], rows[test])
         if covered[train].all() or not covered[train].any():
-            foreseen[test] = covered[train].mean()
+            predicted[test] = covered[train].mean()
             continue
         model = HistGradientBoostingClassifier(
             max_iter=50, max_leaf_nodes=8, learning_rate=0.05, early_stopping=False, random_state=seed
         )
-        foreseen[test] = model.fit(some, covered[train]).predict_proba(others)[:, 1]
-    gains = (covered - target) ** 2 - (covered - foreseen) ** 2
+        predicted[test] = model.fit(some, covered[train]).predict_proba(others)[:, 1]
+    gains = (covered - target) ** 2 - (covered - predicted) ** 2
     return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
 
 
 def _reduce(train: Floats, test: Floats) -> tuple[Floats, Floats]:
-    """Return fewer columns, learned on one part of the rows."""
+    """Return both parts with fewer columns: principal components of the training part."""
     from sklearn.decomposition import PCA
 
     if train.shape[1] <= WIDEST:

@@ -1,4 +1,4 @@
-"""Coverage by any column: groups of rows, with intervals that hold for all of them together."""
+"""Coverage by any column: groups of rows, with confidence intervals that hold for all of them together."""
 
 from __future__ import annotations
 
@@ -14,23 +14,42 @@ from vicinal._util.groups import quantile_numbers
 from vicinal.errors import InvalidValue
 
 MOST_GROUPS = 1_000
-"""Groups of one column whose coverage is shown."""
+"""Most groups of one column."""
 
 DISTINCT = 20
-"""Distinct numbers from which a column is cut into fifths."""
+"""A column with more distinct numbers than this is cut into fifths."""
 
 FIFTHS = 5
 
 
 @dataclass(frozen=True)
 class GroupCoverage:
-    """Coverage of one group of rows."""
+    """Coverage of one group of rows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the group.
+    rows : int
+        Number of rows.
+    coverage : float
+        Share of the rows whose set or interval holds the truth.
+    mean_size : float, optional
+        Mean number of labels in a set, or mean length of an interval.
+    interval : tuple of float, optional
+        95 % confidence interval of the coverage, which holds for all groups together.
+
+    Examples
+    --------
+    >>> GroupCoverage("rome", rows=200, coverage=0.91).coverage
+    0.91
+    """
 
     name: str
     rows: int
     coverage: float
-    mean_size: float | None = None  # labels in a set, or length of an interval
-    interval: tuple[float, float] | None = None  # holds for all groups that are looked at together, at 95 %
+    mean_size: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 def named_groups(groups: Any, n_rows: int) -> dict[str, Bools]:
@@ -72,7 +91,7 @@ def _column(values: ArrayLike, name: str, n_rows: int) -> NDArray[Any]:
 
 
 def _cut(column: NDArray[Any]) -> dict[str, Bools]:
-    """Return the groups of one column."""
+    """Return the groups of one column: its distinct values, or fifths of numbers."""
     if column.dtype.kind in "iuf":
         known = np.isfinite(column)
         if len(np.unique(column[known])) > DISTINCT:
@@ -80,7 +99,7 @@ def _cut(column: NDArray[Any]) -> dict[str, Bools]:
     texts = np.array([_text(value) for value in column.tolist()])
     names = np.unique(texts)
     if len(names) > MOST_GROUPS:
-        msg = f"groups must have at most {MOST_GROUPS} different values; got {len(names)}. Join some of them."
+        msg = f"groups must have at most {MOST_GROUPS} different values; got {len(names)}. Merge some of them."
         raise InvalidValue(msg)
     return {str(name): texts == name for name in names}
 
@@ -90,7 +109,7 @@ def _text(value: Any) -> str:
 
 
 def _fifths(values: Floats, known: Bools) -> dict[str, Bools]:
-    """Cut numbers into about equally large groups."""
+    """Cut numbers into groups of about equal size."""
     numbers: Ints = np.full(len(values), -1)
     numbers[known] = quantile_numbers(values[known], FIFTHS)
     found = {}

@@ -1,4 +1,4 @@
-"""How good answers are: coverage with its interval, size, and how evenly coverage is spread."""
+"""Metrics of answers: coverage with its confidence interval, size, and how evenly coverage is spread."""
 
 from __future__ import annotations
 
@@ -30,37 +30,99 @@ from vicinal.predictor.predictors import Predictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 
 SIZE_GROUPS = ((0, 1), (2, 3), (4, 10), (11, 100), (101, None))
-"""Set sizes that are looked at together (Angelopoulos et al. 2021, RAPS)."""
+"""Groups of set sizes (Angelopoulos et al. 2021)."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was measured on rows with known targets; `str` prints it as a list.
+    """Metrics of sets or intervals on rows with known targets; `print` shows them as a list.
 
-    Gaps are distances from the coverage asked for (or, where none is known, from the coverage reached).
+    A gap is the absolute difference between the coverage of a group and the target coverage, or, if the target is
+    unknown, the coverage of all rows. Groups with too few rows are left out of gaps and worst values.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows.
+    target : float or None
+        Target coverage.
+    coverage : float
+        Share of the rows whose set or interval holds the truth.
+    coverage_interval : tuple of float
+        95 % confidence interval of the coverage (Clopper-Pearson).
+    mean_size : float
+        Mean number of labels in a set, or mean length of an interval.
+    median_size : float
+        Median of the same.
+    empty_share : float
+        Share of the rows with an empty set or interval.
+    full_share : float
+        Share of the rows whose set holds all labels, or whose interval is infinite.
+    by_size : tuple of GroupCoverage
+        Coverage by set size, or by fifth of interval length.
+    size_gap : float or None
+        Largest gap over groups of size (SSCV).
+    by_class : tuple of GroupCoverage
+        Coverage by class; empty for intervals.
+    class_gap : float or None
+        Mean gap over classes (CovGap).
+    worst_class : float or None
+        Lowest coverage of a class.
+    by_confidence : tuple of GroupCoverage
+        Coverage by tenth of the model's confidence, from the least to the most confident; empty for intervals.
+    worst_confidence : float or None
+        Lowest coverage of a tenth.
+    worst_slab : float or None
+        Coverage of the worst slab of representations; None without representations.
+    excess_risk : tuple of float, optional
+        Excess risk of the target coverage (ERT) and its standard error; 0 if coverage does not depend on the row.
+    by_group : tuple of GroupCoverage
+        Coverage by the groups given to `evaluate`.
+    unknown : int
+        Number of rows whose label is none of the classes; they count as misses.
+    excess_risk_note : str
+        Why the excess risk was not measured although there are representations.
+    empty_note : str
+        How many sets or intervals are empty, why, and what to do.
+
+    References
+    ----------
+    Size groups: Angelopoulos, Bates, Malik and Jordan, "Uncertainty Sets for Image Classifiers using Conformal
+    Prediction", ICLR 2021. Class gap: Ding, Angelopoulos, Bates, Jordan and Tibshirani, "Class-Conditional Conformal
+    Prediction with Many Classes", NeurIPS 2023. Worst slab: Romano, Sesia and Candes, "Classification with Valid and
+    Adaptive Coverage", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> intervals = vc.PredictionIntervals(np.zeros(4), np.ones(4), np.ones(4), coverage=0.5)
+    >>> found = vc.evaluate(intervals, [0.5, 2.0, 0.5, 0.5])
+    >>> found.coverage, found.mean_size
+    (0.75, 1.0)
     """
 
     rows: int
     target: float | None
     coverage: float
-    coverage_interval: tuple[float, float]  # Clopper-Pearson, 95 %
-    mean_size: float  # labels in a set, or length of an interval
+    coverage_interval: tuple[float, float]
+    mean_size: float
     median_size: float
     empty_share: float
     full_share: float
     by_size: tuple[GroupCoverage, ...]
-    size_gap: float | None  # the largest |coverage - target| over groups of size (SSCV)
+    size_gap: float | None
     by_class: tuple[GroupCoverage, ...]
-    class_gap: float | None  # the mean |coverage - target| over classes (CovGap)
+    class_gap: float | None
     worst_class: float | None
-    by_confidence: tuple[GroupCoverage, ...]  # from the least to the most confident tenth
+    by_confidence: tuple[GroupCoverage, ...]
     worst_confidence: float | None
-    worst_slab: float | None  # lowest coverage of a slab of representations (Romano et al. 2020)
-    excess_risk: tuple[float, float] | None = None  # ERT and its standard error: 0 where coverage is even
-    by_group: tuple[GroupCoverage, ...] = ()  # by the groups that were given
-    unknown: int = 0  # rows whose label is none of the classes: they count as misses
-    excess_risk_note: str = ""  # why the excess risk was not measured, where there are representations
-    empty_note: str = ""  # how many sets or intervals are empty, why, and what to do
+    worst_slab: float | None
+    excess_risk: tuple[float, float] | None = None
+    by_group: tuple[GroupCoverage, ...] = ()
+    unknown: int = 0
+    excess_risk_note: str = ""
+    empty_note: str = ""
 
     def __repr__(self) -> str:
         asked = "" if self.target is None else f" (asked for {self.target:g})"
@@ -86,9 +148,11 @@ class Evaluation:
             worst = "" if self.worst_class is None else f" (worst class {self.worst_class:.4f})"
             lines.append(f"mean class gap     {self.class_gap:.4f}{worst}")
         if self.worst_confidence is not None:
-            lines.append(f"worst tenth        {self.worst_confidence:.4f} (by the model's confidence)")
+            lines.append(
+                f"worst tenth        {self.worst_confidence:.4f} (least covered tenth, by the model's confidence)"
+            )
         if self.worst_slab is not None:
-            lines.append(f"worst slab         {self.worst_slab:.4f} (sought on some rows, measured on others)")
+            lines.append(f"worst slab         {self.worst_slab:.4f} (searched on some rows, measured on others)")
         if self.excess_risk is not None:
             value, error = self.excess_risk
             lines.append(f"excess risk        {value:.4f} (standard error {error:.4f}; 0 where coverage is even)")
@@ -120,26 +184,41 @@ def evaluate(
     Parameters
     ----------
     regions : PredictionSets or PredictionIntervals
-        What `predict` returned.
+        What `predict` returned for n rows.
     targets : array-like of shape (n,)
-        The truth.
-    groups : array-like of shape (n,), or mapping or data frame of several, optional
-        Columns by which coverage is shown, such as a hospital: with intervals that hold for all groups together.
-        Numbers with more than twenty distinct values are cut into fifths.
+        Labels (numbers or names) or values: the truth.
+    groups : array-like of shape (n,), mapping or data frame, optional
+        One or several columns, such as a hospital, by which coverage is reported. Numbers with more than twenty
+        distinct values are cut into fifths.
     representations : array-like of shape (n, d), optional
-        Measures the worst slab, and the excess risk of the target coverage (ERT).
+        Needed for the worst slab and the excess risk of the target coverage (ERT).
     seed : int
-        Draws the rows on which the worst slab is sought, and the folds of the excess risk.
+        Seed for the rows on which the worst slab is searched, and for the folds of the excess risk.
 
     Returns
     -------
     Evaluation
-        The measures; `str` prints them.
+        The metrics; `print` shows them.
+
+    Raises
+    ------
+    Incompatible
+        If `regions` are not sets or intervals.
+    TooFewRows
+        If there are no rows, or too few for the worst slab.
+    ShapeMismatch
+        If the numbers of rows differ.
+
+    Notes
+    -----
+    The confidence interval of a group is widened by Bonferroni's correction for the number of groups.
 
     Examples
     --------
-    >>> sets = PredictionSets(np.array([[True, False], [True, True]]), np.zeros(2), np.array([0.9, 0.6]))
-    >>> found = evaluate(sets, [0, 1])
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> sets = vc.PredictionSets(np.array([[True, False], [True, True]]), np.zeros(2), np.array([0.9, 0.6]))
+    >>> found = vc.evaluate(sets, [0, 1])
     >>> found.coverage, found.mean_size
     (1.0, 1.5)
     """
@@ -210,7 +289,7 @@ def say_too_few(rows: int) -> str:
 
 
 def _measure(name: str, rows: Bools, covered: Bools, sizes: Ints | Floats, groups: int) -> GroupCoverage:
-    """Measure one of several groups; its interval is wider the more there are (Bonferroni)."""
+    """Measure one of several groups; the more groups there are, the wider its interval (Bonferroni)."""
     inside = covered[rows]
     interval = binomial_interval(int(inside.sum()), len(inside), 1 - 0.05 / groups)
     return GroupCoverage(name, len(inside), float(inside.mean()), float(np.mean(sizes[rows])), interval)
@@ -223,7 +302,7 @@ def _line(group: GroupCoverage, wide: int) -> str:
 
 
 def binomial_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the Clopper-Pearson interval of a share.
+    """Return the Clopper-Pearson confidence interval of a share.
 
     Examples
     --------
@@ -247,11 +326,53 @@ def worst_slab_coverage(
     search_share: float = 0.25,
     seed: int = 0,
 ) -> float:
-    """Return the coverage of the worst slab {x : a <= v.x <= b} that holds at least `share` of the rows.
+    """Return the coverage of the worst slab: the rows between two parallel planes with the lowest coverage.
 
-    Direction and bounds are sought on a `search_share` of the rows and the coverage is measured on the others, so
-    that it is not low merely because it was sought (Romano, Sesia, Candes 2020, section S1.2). Where coverage is even,
-    the result is the overall coverage, higher or lower by chance.
+    Parameters
+    ----------
+    representations : array-like of shape (n, d)
+        Where each row lies.
+    covered : ndarray of bool of shape (n,)
+        Whether each set or interval holds the truth.
+    share : float
+        Smallest share of the rows in a slab.
+    directions : int
+        Number of random directions that are tried.
+    search_share : float
+        Share of the rows on which the slab is searched; its coverage is measured on the other rows.
+    seed : int
+        Seed for the directions and for the rows to search on.
+
+    Returns
+    -------
+    float
+        The coverage on rows that were not searched; NaN if none of them is in the slab.
+
+    Raises
+    ------
+    TooFewRows
+        If fewer than 1 / (share * search_share) rows are given.
+    ShapeMismatch
+        If the numbers of rows differ.
+    InvalidArgument
+        If a share is not between 0 and 1.
+
+    Notes
+    -----
+    A slab is {x : a <= v.x <= b} for a direction v and bounds a and b. Searching and measuring on different rows avoids
+    a value that is low only because it was searched for. If coverage is the same everywhere, the result is the overall
+    coverage up to chance.
+
+    References
+    ----------
+    Romano, Sesia and Candes, "Classification with Valid and Adaptive Coverage", NeurIPS 2020, section S1.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(-1, 1, 400)[:, None]
+    >>> worst_slab_coverage(x, x[:, 0] < 0.6) < 0.5
+    True
     """
     rows = as_reals(representations, "representations", 2)
     check_rows(len(covered), rows, "representations", "the answers")
@@ -263,18 +384,18 @@ def worst_slab_coverage(
     rng = np.random.default_rng(seed_number("seed", seed))
     shuffled = rng.permutation(len(rows))
     cut = round(search_share * len(rows))
-    sought, measured = shuffled[:cut], shuffled[cut:]
+    searched, measured = shuffled[:cut], shuffled[cut:]
     least = int(np.ceil(share * cut))
     vectors = rng.standard_normal((rows.shape[1], directions))
     vectors /= np.linalg.norm(vectors, axis=0)
-    low, high, best = _find_worst_slab(_project(rows, sought, vectors), covered[sought], vectors, least)
+    low, high, best = _find_worst_slab(_project(rows, searched, vectors), covered[searched], vectors, least)
     projected = _project(rows, measured, best)
     inside = (projected >= low) & (projected <= high)
     return float(np.mean(covered[measured][inside])) if inside.any() else float("nan")
 
 
 def _project(rows: Reals, chosen: Ints, vectors: Floats) -> Floats:
-    """Return the chosen rows along each direction, in float64 but never all rows at once."""
+    """Return the chosen rows projected on each direction, in float64, a block of rows at a time."""
     pieces = np.array_split(chosen, max(1, len(chosen) // 2048))
     return np.concatenate([rows[piece].astype(np.float64) @ vectors for piece in pieces])
 
@@ -310,7 +431,7 @@ def _class_groups(labels: Ints, names: tuple[str, ...] | None) -> dict[str, Bool
 
 
 def _quantile_groups(values: Floats, parts: int, word: str) -> dict[str, Bools | Ints]:
-    """Cut rows into about equally large groups by ascending value, and name them."""
+    """Cut rows into groups of about equal size by ascending value, and name them."""
     group = quantile_numbers(values, parts)
     return {f"{word} {number + 1}": group == number for number in range(parts)}
 

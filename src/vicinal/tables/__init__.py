@@ -1,4 +1,4 @@
-"""Files of rows: named columns, read in order, a chunk at a time; one file for each format."""
+"""Files of rows: named columns that are read in order, a chunk at a time; one module for each format."""
 
 from vicinal.tables.opening import open_table
 from vicinal.tables.table import Columns, Table

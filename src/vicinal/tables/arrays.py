@@ -1,4 +1,4 @@
-"""Columns in .npy files and .npz archives, read by numpy a chunk at a time; no pickle is ever loaded."""
+"""Columns in .npy files and .npz archives, read by numpy a chunk at a time; pickle is never loaded."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ MAX_NAMES_BYTES = 64 << 20
 MAX_MEMBERS = 1_000
 MAX_DIRECTORY = 1 << 20
 MAX_WHOLE = 1 << 30
-"""Bytes of an array in Fortran order, which is read whole: its rows do not lie together."""
+"""Largest array in Fortran order, in bytes: it is read completely, since its rows are not contiguous."""
 
 LARGE = 2**26
-"""Bytes from which a whole column is mapped into memory instead of read."""
+"""From this size on, in bytes, a whole column is memory-mapped instead of read."""
 
 BLOCK = 1 << 20
-"""Bytes read at once: a stream that is unpacked holds as many a second time."""
+"""Bytes read at once; decompression needs as many again."""
 
-NAMES = "UOS"  # what people save names of classes as; only the first is text
+NAMES = "UOS"  # data types in which names of classes are found; only the first is accepted
 ENCRYPTED = 0x1
 READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array in the .npy format, in a file of its own or in an archive."""
+    """An array in .npy format, in a file of its own or in an archive."""
 
     path: Path
     member: zipfile.ZipInfo | None
@@ -66,26 +66,26 @@ class StoredArray:
 
     @property
     def what(self) -> str:
-        """What to call the array in a message."""
+        """Name of the array in messages."""
         return _call(self.path, self.member)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values."""
+        """Size of all values in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def by_columns(self) -> bool:
-        """Whether the values of a row lie apart from each other."""
+        """Whether the values of a row are not contiguous (Fortran order)."""
         return self.fortran and len(self.shape) > 1 and self.shape[1] > 1
 
     @property
     def holds_names(self) -> bool:
-        """Whether it may be names of classes, saved in whatever way."""
+        """Whether it may hold names of classes, in any data type."""
         return self.dtype.kind in NAMES
 
     def check_column(self) -> None:
-        """Refuse an array that cannot be a column."""
+        """Raise an error if the array cannot be a column."""
         dtype, advice = self.dtype, "save numbers as floats or integers, and text as np.array(x, dtype=str)"
         if len(self.shape) not in (1, 2):
             msg = f"must have one or two axes, one row each; got shape {self.shape}. Reshape it to (rows, width)."
@@ -107,10 +107,10 @@ class StoredArray:
 
     @contextmanager
     def open(self, row: int, archive: zipfile.ZipFile | None = None) -> Iterator[IO[bytes]]:
-        """Open the array at one of its rows, in its archive where that is open already."""
+        """Open the array at one of its rows; `archive` is its archive if that is already open."""
         with _open(self.path, self.member, archive) as stream:
             if _parse_header(stream.read(self.offset), self.path, self.member) != self:
-                msg = f"{self.what} has changed while it was read; wait until it is written."
+                msg = f"{self.what} changed while it was read. Wait until it is written."
                 raise InvalidFile(msg)
             if row:
                 stream.seek(self.offset + row * math.prod(self.shape[1:]) * self.dtype.itemsize)
@@ -137,7 +137,7 @@ class StoredArray:
                 raise InvalidFile(msg)
             done += got
         if self.dtype.kind == "b":
-            return np.asarray(values.view(np.uint8) != 0)  # a byte other than 0 and 1 is no bool to numpy
+            return np.asarray(values.view(np.uint8) != 0)  # numpy's bool must be 0 or 1
         native = values.astype(self.dtype.newbyteorder("="), copy=False)
         if self.dtype.kind == "U":
             check_characters(native, self.what)
@@ -145,16 +145,14 @@ class StoredArray:
 
     @property
     def mappable(self) -> bool:
-        """Whether it is large and lies in the file as this machine keeps arrays."""
+        """Whether it is large, uncompressed and in this machine's byte order, so that it can be memory-mapped."""
         plain = self.member is None and not self.by_columns and self.dtype.isnative and self.dtype.kind in "fiu"
         return plain and self.nbytes > LARGE
 
     def names(self) -> list[str]:
-        """Return the names of the classes; refuse names that are not a plain list of text."""
+        """Return the names of the classes; raise an error unless they are a list of text."""
         if self.dtype.kind != "U":
-            msg = (
-                f"{self.what} must be saved as text: np.array(names, dtype=str); got dtype {self.dtype}, never loaded."
-            )
+            msg = f"{self.what} must be text, saved as np.array(names, dtype=str); got dtype {self.dtype}."
             raise InvalidFile(msg)
         self.check_column()
         if len(self.shape) != 1 or self.shape[0] > MAX_NAMES or self.nbytes > MAX_NAMES_BYTES:
@@ -212,7 +210,7 @@ class ArrayTable(Table):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the arrays that can be columns, or are named as if they were; not the names of classes."""
+        """Names of the arrays that can be columns, or have the name of a known column, without names of classes."""
         return tuple(
             name
             for name, array in self.arrays.items()
@@ -222,7 +220,7 @@ class ArrayTable(Table):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None where the arrays disagree and none has a name that is known."""
+        """Number of rows; None if the arrays disagree and none has the name of a known column."""
         return common_rows(self._counts())
 
     def _counts(self) -> dict[str, int]:
@@ -230,12 +228,12 @@ class ArrayTable(Table):
 
     @property
     def class_names(self) -> list[str] | None:
-        """What a text array under the name class_names says."""
+        """The text array named class_names, if there is one."""
         array = self.arrays.get("class_names")
         return None if array is None or not array.holds_names else array.names()
 
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
-        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+        """Yield these columns for `rows` rows at a time, from row `start` on; the last chunk may be shorter."""
         check_request(self, columns, rows, start)
         for name in columns:
             self.arrays[name].check_column()
@@ -264,7 +262,7 @@ class ArrayTable(Table):
                 }
 
     def whole(self, columns: Sequence[str]) -> Columns:
-        """Return these columns of all rows; large ones that lie row by row are mapped into memory, not read."""
+        """Return these columns of all rows; large ones in C order are memory-mapped."""
         check_request(self, columns, 1, 0)
         mapped = [name for name in columns if self.arrays[name].mappable]
         read = [name for name in columns if name not in mapped]
@@ -279,11 +277,11 @@ class ArrayTable(Table):
         return {name: found[name] for name in columns}
 
     def unpacked_bytes(self, columns: Sequence[str]) -> int:
-        """Return the bytes of these columns and of the names of the classes."""
+        """Return the size of these columns and of the names of classes, in bytes."""
         return sum(self.arrays[name].nbytes for name in {*columns, "class_names"} if name in self.arrays)
 
     def identity(self) -> dict[str, Any]:
-        """Return path, size and time of change of the file; of several, one for each column."""
+        """Return path, size and time of change of the file; of several files, a list with an entry for each column."""
         each = {name: file_identity(array.path) for name, array in self.arrays.items()}
         if all(array.member is not None for array in self.arrays.values()):
             return next(iter(each.values()))
@@ -297,9 +295,9 @@ def _call(path: Path, member: zipfile.ZipInfo | None) -> str:
 
 
 def _look_at(path: Path, member: zipfile.ZipInfo | None, archive: zipfile.ZipFile | None = None) -> StoredArray:
-    """Read the header of an array; refuse one that asks for another number of bytes than there are."""
+    """Read the header of an array; raise an error if its size does not fit the file."""
     with _open(path, member, archive) as stream:
-        # No more is read than a header may have: numpy itself would read up to 4 GiB, and then look.
+        # Limit the size of the header: numpy itself would read up to 4 GiB before it checks.
         array = _parse_header(stream.read(MAX_HEADER), path, member)
         size = path.stat().st_size if member is None else member.file_size
     known = array.dtype.kind in "fiubU" and len(array.shape) in (1, 2)
@@ -316,7 +314,7 @@ def _parse_header(data: bytes, path: Path, member: zipfile.ZipInfo | None) -> St
     head, what = io.BytesIO(data), _call(path, member)
     start = head.read(npy_format.MAGIC_LEN)
     if not start.startswith(npy_format.MAGIC_PREFIX) or len(start) < npy_format.MAGIC_LEN:
-        msg = f"{what} is not an .npy array: it does not begin as one; save it with np.save or np.savez."
+        msg = f"{what} is not an .npy array: its first bytes are different. Save it with np.save or np.savez."
         raise InvalidFile(msg)
     version = (start[-2], start[-1])
     if version not in READERS:
@@ -328,14 +326,14 @@ def _parse_header(data: bytes, path: Path, member: zipfile.ZipInfo | None) -> St
         msg = f"{what} has a damaged .npy header: {one_line(error)}"
         raise InvalidFile(msg) from error
     if not all(type(size) is int and 0 <= size < 2**63 for size in shape):
-        msg = f"{what} has a damaged .npy header: a shape that cannot be."
+        msg = f"{what} has a damaged .npy header: an impossible shape."
         raise InvalidFile(msg)
     return StoredArray(path, member, dtype, tuple(shape), bool(fortran), head.tell())
 
 
 @contextmanager
 def _open(path: Path, member: zipfile.ZipInfo | None, archive: zipfile.ZipFile | None = None) -> Iterator[IO[bytes]]:
-    """Open a file, or a member of an archive, which may be open already."""
+    """Open a file, or a member of an archive, which may already be open."""
     if member is None:
         with reading(show_path(path)), path.open("rb") as stream:
             yield stream
@@ -348,7 +346,7 @@ def _open(path: Path, member: zipfile.ZipInfo | None, archive: zipfile.ZipFile |
 
 
 class _Bounded(io.BufferedReader):
-    """A file that refuses a long read at first: zipfile reads the whole directory at once, however long it says."""
+    """A file that limits the first reads: zipfile reads the whole directory of an archive at once."""
 
     bounded = True
 
@@ -364,7 +362,7 @@ class _Bounded(io.BufferedReader):
 
 @contextmanager
 def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open an archive; whatever is wrong with it, now or while it is read, becomes one line."""
+    """Open an archive; errors, now or while it is read, become an InvalidFile of one line."""
     what = show_path(path)
     try:
         with reading(what), _Bounded(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
@@ -389,14 +387,14 @@ def _check_directory(archive: zipfile.ZipFile, size: int) -> None:
 
 
 def _check_kept(info: zipfile.ZipInfo, what: str) -> None:
-    """Refuse an array that is kept in an archive as numpy does not keep it."""
+    """Raise an error if an array is stored in an archive in a way that numpy does not use."""
     stored = info.compress_type == zipfile.ZIP_STORED
     if info.flag_bits & ENCRYPTED:
         msg = f"{what} is encrypted; expected an array as np.savez writes it."
     elif not stored and info.compress_type != zipfile.ZIP_DEFLATED:
         msg = f"{what} is compressed by method {info.compress_type}; expected np.savez or np.savez_compressed."
     elif stored and info.file_size != info.compress_size:
-        msg = f"{what} is damaged: {info.file_size} bytes are kept in {info.compress_size}. Write it again."
+        msg = f"{what} is damaged: {info.file_size} bytes are stored in {info.compress_size}. Write it again."
     else:
         check_expansion(info.file_size, info.compress_size, what)
         return

@@ -1,4 +1,4 @@
-"""Columns as Arrow keeps them, whatever the file: a list of numbers in each row, or one column for each number."""
+"""Columns as Arrow stores them: a list of numbers in each row, or a column for each number."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from vicinal.tables.files import as_texts, check_file, check_request, file_ident
 from vicinal.tables.table import Columns, Table
 
 PLURALS = {"logit": "logits", "probability": "probabilities", "representation": "representations"}
-"""What the columns of one array are also called."""
+"""Singular names of columns that are split into one column for each number."""
 
 DAMAGE = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError, IndexError, struct.error)
-"""What a damaged file makes readers raise, besides Arrow's own errors."""
+"""Errors that readers raise for damaged files, besides Arrow's own."""
 
 PART = re.compile(r"(.+)_(0|[1-9][0-9]{0,5})")
 
 
 @dataclass(frozen=True, eq=False)
 class ArrowColumns(Table):
-    """Columns under an Arrow schema; `logits_0`, `logits_1`, ... are one column `logits`."""
+    """Columns with an Arrow schema; `logits_0`, `logits_1`, ... are read as one column `logits`."""
 
     schema: Any  # pyarrow.Schema
     wide: Mapping[str, tuple[str, ...]]
@@ -43,7 +43,7 @@ class ArrowColumns(Table):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns; those of the parts of a wide column are left out."""
+        """Names of the columns; `logits_0`, `logits_1`, ... appear as `logits`."""
         parts = {part for names in self.wide.values() for part in names}
         return (*(name for name in dict.fromkeys(self.schema.names) if name not in parts), *self.wide)
 
@@ -54,7 +54,7 @@ class ArrowColumns(Table):
 
     @property
     def class_names(self) -> list[str] | None:
-        """The JSON list of strings that the metadata of the schema has under class_names."""
+        """The JSON list of strings under class_names in the metadata of the schema."""
         text = (self.schema.metadata or {}).get(b"class_names")
         if text is None:
             return None
@@ -78,11 +78,11 @@ class ArrowColumns(Table):
         return index >= 0 and can_carry(self.schema.field(index).type)
 
     def parts(self, columns: Sequence[str]) -> list[str]:
-        """Return the columns of the schema that these columns are made of."""
+        """Return the columns of the schema that these columns consist of."""
         return [part for name in columns for part in self.wide.get(name, (name,))]
 
     def check_types(self, columns: Sequence[str]) -> None:
-        """Refuse columns that hold something else than numbers, text or lists of numbers."""
+        """Raise an error for columns that hold anything but numbers, text or lists of numbers."""
         counts = Counter(self.schema.names)
         for name in columns:
             for part in self.wide.get(name, (name,)):
@@ -115,7 +115,7 @@ class ArrowColumns(Table):
 
         self._check_nulls(array, name, first, 1)
         if types.is_dictionary(array.type):
-            # The values are checked before they are repeated: a few long texts could fill all memory.
+            # Check the values before they are repeated: a few long texts could fill the memory.
             known = self._scalars(array.dictionary, name, first)
             return np.asarray(known[array.indices.to_numpy(zero_copy_only=False)])
         values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
@@ -155,7 +155,7 @@ def find_file(file: str | PathLike[str]) -> Path:
 
 
 def explain_damage(error: Exception, what: str, kind: str) -> InvalidFile:
-    """Return what is said of a file that pyarrow could not read."""
+    """Return the error for a file that pyarrow cannot read."""
     return InvalidFile(f"{what} is damaged or not {kind}: {one_line(error)}")
 
 
@@ -165,13 +165,13 @@ class ArrowFile(ArrowColumns):
 
     path: Path
 
-    kind: ClassVar[str]  # what it is called
+    kind: ClassVar[str]  # name of the format in messages
 
     @abstractmethod
     def batches(self, parts: Sequence[str], rows: int, start: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of its first row and the batch, in order; batches that end before `start` may be left out.
+        """Yield the number of the first row and the batch, in order; batches before row `start` may be left out.
 
-        `parts` are columns of the schema, and `rows` is how many are wanted at a time.
+        `parts` are columns of the schema, and `rows` is the number of rows wanted at a time.
         """
 
     @property
@@ -180,7 +180,7 @@ class ArrowFile(ArrowColumns):
         return show_path(self.path)
 
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
-        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+        """Yield these columns for `rows` rows at a time, from row `start` on; the last chunk may be shorter."""
         check_request(self, columns, rows, start)
         self.check_types(columns)
         return rebatch(self._pieces(columns, rows, start), rows)
@@ -193,7 +193,7 @@ class ArrowFile(ArrowColumns):
         try:
             with reading(self.name), closing(self.batches(parts, rows, start)) as batches:  # type: ignore[type-var]
                 for position, batch in batches:
-                    batch.validate(full=True)  # what offsets and indices of a crafted file point to, and its text
+                    batch.validate(full=True)  # offsets, indices and text of a crafted file may be invalid
                     first = max(start, position)
                     if first < position + len(batch):
                         fresh = batch.slice(first - position)
@@ -204,7 +204,7 @@ class ArrowFile(ArrowColumns):
             raise self.explain(error, parts) from error
 
     def explain(self, error: Exception, parts: Sequence[str]) -> InvalidFile:
-        """Return what is said where pyarrow could not read these columns."""
+        """Return the error for columns that pyarrow cannot read."""
         del parts
         return explain_damage(error, self.name, self.kind)
 
@@ -214,7 +214,7 @@ class ArrowFile(ArrowColumns):
 
 
 def _stored_type(kind: Any) -> Any:
-    """Return what tensors are stored as: lists, where they have one axis a row."""
+    """Return the storage type of tensors: lists, if they have one axis per row."""
     import pyarrow as pa
 
     if not isinstance(kind, pa.BaseExtensionType) or len(getattr(kind, "shape", None) or (0,)) > 1:
@@ -223,14 +223,14 @@ def _stored_type(kind: Any) -> Any:
 
 
 def _store(array: Any) -> Any:
-    """Return an array without the extension type that tensors are wrapped in."""
+    """Return an array without its extension type for tensors."""
     import pyarrow as pa
 
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 
 
 def wide_columns(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the columns that come as one for each number, name_0, name_1, ..., by their common name.
+    """Return the columns that are split into one for each number, name_0, name_1, ..., by their common name.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Columns in a .csv file, read by pyarrow a block at a time.
 
-The header says the types, not the first block: columns of outputs are numbers, and any other column is what its first
-value is. Where pyarrow cannot read a value, the file is gone through again to say in which row it stands.
+Types follow from the header: columns of model outputs are numbers; the type of any other column follows from its first
+value. If pyarrow cannot read a value, the file is read again to find its row for the message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_LINE = 16 << 20
 MAX_COLUMNS = 100_000
 LEAST_BLOCK = 1 << 20
 BLOCK_ROWS = 8
-"""Rows that fit a block at least: pyarrow refuses a row that is longer than one."""
+"""Rows that fit into a block at least: pyarrow rejects a row that is longer than a block."""
 
 TEXTS = ("labels", "row_ids")
 """Known columns that may also be text."""
@@ -48,14 +48,14 @@ class CsvTable(ArrowFile):
 
     names: tuple[str, ...]  # of the header, an unnamed column by its number
     kinds: Mapping[str, str]  # of each column: decimal, whole, flag, list or text
-    above: int  # lines up to the end of the header
+    above: int  # number of lines up to the end of the header
     block: int  # bytes read at a time
 
     kind: ClassVar[str] = "a CSV file"
 
     @classmethod
     def open(cls, file: str | PathLike[str]) -> Self:
-        """Look at the header and the first row."""
+        """Read the header and the first row."""
         path = find_file(file)
         import pyarrow as pa
 
@@ -88,16 +88,19 @@ class CsvTable(ArrowFile):
 
     @property
     def n_rows(self) -> int | None:
-        """None: it is known at the end."""
+        """None: the number of rows is known only after reading."""
         return None
 
     def batches(self, parts: Sequence[str], rows: int, start: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of its first row and the batch; all of them: pyarrow skips lines, and a blank is no row."""
+        """Yield the number of the first row and the batch, for all batches.
+
+        The reader cannot start at a row: pyarrow skips lines, and a blank line is not a row.
+        """
         import pyarrow as pa
         from pyarrow import csv as reader
 
         del rows, start
-        types = {"decimal": pa.float64(), "flag": pa.bool_()}  # the others are converted here
+        types = {"decimal": pa.float64(), "flag": pa.bool_()}  # other types are converted below
         read = reader.ReadOptions(column_names=self.names, skip_rows=self.above, block_size=self.block)
         parse = reader.ParseOptions(newlines_in_values=True)
         convert = reader.ConvertOptions(
@@ -124,7 +127,7 @@ class CsvTable(ArrowFile):
         return super().column(batch, name, first, widths)
 
     def _numbers(self, texts: Any, name: str) -> NDArray[Any]:
-        """Return numbers of text, whole where all of them are."""
+        """Return numbers from text, as whole numbers if all of them are."""
         import pyarrow as pa
         from pyarrow import compute
 
@@ -173,7 +176,7 @@ class CsvTable(ArrowFile):
 
 
 def _kind(name: str, value: str, *, wide: bool) -> str:
-    """Return what a column holds, by its name and its first value."""
+    """Return the type of a column from its name and its first value."""
     if value.startswith("[") and not wide:
         return "list"
     if wide or (name in KNOWN and name not in TEXTS):
@@ -187,7 +190,7 @@ def _kind(name: str, value: str, *, wide: bool) -> str:
 
 @contextmanager
 def _rows(path: Path) -> Iterator[tuple[Iterator[list[str]], Callable[[], int]]]:
-    """Open the rows as lists of text, the header first, blank lines left out; and say how many lines were read."""
+    """Open the rows as lists of text, the header first, without blank lines, with a counter of the lines read."""
     what = show_path(path)
     with reading(what), path.open("rb") as file:
         start = file.read(4)
@@ -213,7 +216,7 @@ def _rows(path: Path) -> Iterator[tuple[Iterator[list[str]], Callable[[], int]]]
 
 
 def _check_header(header: Sequence[str], what: str) -> None:
-    """Refuse a first line that names no columns."""
+    """Raise an error if the first line does not name columns."""
     if not header:
         msg = f"{what} holds no rows; expected a header such as logits_0,logits_1,labels."
         raise InvalidFile(msg)
@@ -233,4 +236,4 @@ def _check_header(header: Sequence[str], what: str) -> None:
 
 
 def _describe_row_length(what: str, row: int, found: int, expected: int) -> InvalidFile:
-    return InvalidFile(f"{what}: row {row} has {found} values, and the header {expected} columns. Write it again.")
+    return InvalidFile(f"{what}: row {row} has {found} values, but the header has {expected} columns. Write it again.")

@@ -1,4 +1,4 @@
-"""What every reader of files shares: one-line refusals, the identity of a file, rows that agree, and text."""
+"""Helpers of all file formats: errors in one line, the identity of a file, row counts that agree, and text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vicinal.errors import InvalidArgument, InvalidFile
 from vicinal.tables.table import Columns, Table
 
 MAX_TEXT = 1_000
-"""Characters of a text; a numpy column of text gives each row the room of the longest."""
+"""Most characters of a text: numpy pads all texts of a column to the longest."""
 
 BOMB_FLOOR = 64 << 20
 BOMB_RATIO = 50
@@ -26,7 +26,7 @@ KNOWN = (
     *("logits", "probabilities", "predictions", "lower", "upper", "scales"),
     *("representations", "labels", "targets", "row_ids", "uniforms"),
 )
-"""Every column that means something; the first that is there says the number of rows of a table."""
+"""All known columns; the first of them that a table has determines its number of rows."""
 
 NAMED = 20
 EXPECTED = (
@@ -36,14 +36,14 @@ EXPECTED = (
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names as they are put in a message: the first of them."""
+    """Return names joined for a message; if there are many, the first of them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return (", ".join(show_path(name[:100]) for name in names[:NAMED]) or "none") + more
 
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Turn whatever the system says about a file into one line."""
+    """Turn errors of the operating system into an InvalidFile of one line."""
     try:
         yield
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def reading(name: str) -> Iterator[None]:
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is not a file with something in it."""
+    """Raise an error unless this is a regular file that is not empty."""
     with reading(show_path(path)):
         size = path.stat().st_size
         if path.is_dir():
@@ -77,7 +77,7 @@ def check_file(path: Path) -> None:
 
 
 def check_expansion(size: int, packed: int, what: str) -> None:
-    """Refuse what would unpack to far more bytes than it is."""
+    """Raise an error if data would decompress to a far larger size (a decompression bomb)."""
     if size > BOMB_FLOOR + BOMB_RATIO * packed:
         msg = f"{what} looks like a decompression bomb: {size} bytes from {packed}. Write it again without compression."
         raise InvalidFile(msg)
@@ -91,7 +91,7 @@ def file_identity(path: Path) -> dict[str, Any]:
 
 
 def check_request(table: Table, columns: Sequence[str], rows: int, start: int) -> None:
-    """Refuse columns that are not there, and rows that cannot be."""
+    """Raise an error for columns that do not exist, or impossible row numbers."""
     if rows < 1:
         raise InvalidArgument("rows", rows, "a whole number, 1 or more")
     if start < 0:
@@ -105,14 +105,14 @@ def check_request(table: Table, columns: Sequence[str], rows: int, start: int) -
 
 
 def common_rows(counts: Mapping[str, int]) -> int | None:
-    """Return the number of rows of a table: that of a known name, or the one on which all columns agree."""
+    """Return the number of rows of a table: that of a known column, or the one on which all columns agree."""
     known = next((counts[name] for name in KNOWN if name in counts), None)
     different = set(counts.values())
     return different.pop() if known is None and len(different) == 1 else known
 
 
 def equal_rows(counts: Mapping[str, int], columns: Sequence[str]) -> int:
-    """Return the number of rows of these columns; refuse columns that differ."""
+    """Return the number of rows of these columns; raise an error if they differ."""
     first = columns[0]
     for name in columns[1:]:
         if counts[name] != counts[first]:
@@ -125,7 +125,7 @@ def equal_rows(counts: Mapping[str, int], columns: Sequence[str]) -> int:
 
 
 def rebatch(pieces: Iterator[Columns], rows: int) -> Iterator[Columns]:
-    """Yield chunks of exactly `rows` rows, the last shorter, as arrays of their own."""
+    """Yield chunks of exactly `rows` rows as new arrays; the last may be shorter."""
     held: list[Columns] = []
     count = 0
     with closing(pieces):  # type: ignore[type-var]
@@ -151,7 +151,7 @@ def _concatenate(pieces: Sequence[Columns]) -> Columns:
 
 
 def check_characters(texts: NDArray[Any], what: str) -> None:
-    """Refuse numbers that are no characters, which numpy would read and nothing could print."""
+    """Raise an error for code points that are not characters: numpy would read them, but they cannot be printed."""
     codes = np.ascontiguousarray(texts).reshape(-1).view(np.uint32)
     if np.any((codes > LAST_CHARACTER) | ((codes >= SURROGATES[0]) & (codes <= SURROGATES[1]))):
         msg = f"{what} holds text that is not Unicode. Write it again as text."
@@ -159,7 +159,7 @@ def check_characters(texts: NDArray[Any], what: str) -> None:
 
 
 def as_texts(values: Sequence[str], place: Callable[[int], str]) -> NDArray[np.str_]:
-    """Return a column of texts (rows,); `place(row)` says where a text stands that cannot be in one."""
+    """Return a column of texts, (rows,); `place(row)` names the place of an invalid text in a message."""
     for row, text in enumerate(values):
         if len(text) > MAX_TEXT or text.endswith("\0") or not (text.isascii() or text.isprintable() or _encodes(text)):
             msg = f"{place(row)} holds {text[:20]!r}...: expected Unicode text of at most {MAX_TEXT} characters."

@@ -1,7 +1,7 @@
-"""Columns in an Arrow stream or file, read batch by batch where they lie; compressed ones are refused.
+"""Columns in an Arrow stream or file, memory-mapped and read batch by batch; compressed files are rejected.
 
-A compressed buffer says itself how long it will be, and nothing bounds it: a few kilobytes may become all memory there
-is. What is not compressed lies in the file as it is, and costs nothing to look at.
+The size of a compressed buffer is declared by the file and is not bounded: a few kilobytes may expand to all memory.
+Uncompressed buffers are read in place.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from vicinal.tables.files import reading
 
 MAGIC = b"ARROW1"
 VERSION = 4
-"""What pyarrow calls version 5 of the format, which everything since 2020 writes."""
+"""Number that pyarrow uses for version 5 of the format, written since 2020."""
 
 HEADER, CUSTOM_METADATA, COMPRESSION = 2, 4, 3
-"""Places of fields: of header and metadata in a message, and of the compression in a header that holds rows."""
+"""Field numbers: of header and metadata in a message, and of the compression in the header of a batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class ArrowTable(ArrowFile):
         return self.rows
 
     def batches(self, parts: Sequence[str], rows: int, start: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of its first row and the batch."""
+        """Yield the number of the first row and the batch."""
         del parts, rows, start
         position = 0
         with _open(self.path) as (_, batches):
@@ -60,14 +60,14 @@ class ArrowTable(ArrowFile):
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
-    """Open the stream; whatever is wrong with it, now or while it is read, becomes one line."""
+    """Open the stream; errors, now or while it is read, become an InvalidFile of one line."""
     import pyarrow as pa
 
     what = show_path(path)
     try:
         with reading(what), pa.memory_map(str(path)) as source:
             whole = source.read_buffer()
-            stream = whole[8:] if whole[: len(MAGIC)].to_pybytes() == MAGIC else whole  # a file wraps a stream
+            stream = whole[8:] if whole[: len(MAGIC)].to_pybytes() == MAGIC else whole  # a file contains a stream
             _check_plain(stream, what)
             with pa.ipc.open_stream(stream) as reader:
                 yield reader.schema, reader
@@ -78,7 +78,7 @@ def _open(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
 
 
 def _check_plain(stream: Any, what: str) -> None:
-    """Refuse a stream with a compressed buffer, in the present form or in that of 2020, which pyarrow still reads."""
+    """Raise an error for a compressed buffer, in the present format or in that of 2020, which pyarrow still reads."""
     import pyarrow as pa
 
     reader = pa.ipc.MessageReader.open_stream(stream)
@@ -90,10 +90,10 @@ def _check_plain(stream: Any, what: str) -> None:
         if message.type == "dictionary" and table and (inner := _field(words, table, 1)):
             table = _target(words, inner)
         if message.metadata_version != VERSION or _field(words, root, CUSTOM_METADATA):
-            msg = f"{what} is an Arrow stream in an old form, which is not read; write it again with a newer pyarrow."
+            msg = f"{what} is an unsupported old Arrow stream. Write it again with a newer pyarrow."
             raise InvalidFile(msg)
         if message.type in ("dictionary", "record batch") and table and _field(words, table, COMPRESSION):
-            msg = f"{what} is a compressed Arrow stream, which is not read; write it without compression."
+            msg = f"{what} is a compressed Arrow stream, which is not supported. Write it without compression."
             raise InvalidFile(msg)
 
 
@@ -105,12 +105,12 @@ def _next_message(reader: Any) -> Any:
 
 
 def _target(message: memoryview, place: int) -> int:
-    """Return where the offset at a place leads."""
+    """Return the position that the offset at `place` points to."""
     return int(place + struct.unpack_from("<I", message, place)[0])
 
 
 def _field(message: memoryview, table: int, number: int) -> int:
-    """Return where a field of a flatbuffer's table lies, 0 where it has none."""
+    """Return the position of a field in a flatbuffer table; 0 if the table does not have it."""
     slots = table - struct.unpack_from("<i", message, table)[0]
     size = struct.unpack_from("<H", message, slots)[0]
     place = 4 + 2 * number

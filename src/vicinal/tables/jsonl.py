@@ -29,7 +29,7 @@ NO_COLUMN = frozenset({"null", "an object", "a list", "a list of 0 numbers"})
 DESCRIBED = {bool: "true or false", int: NUMBER, float: NUMBER, str: TEXT, dict: "an object", list: "a list"}
 
 Line: TypeAlias = tuple[int, bytes]
-"""The number of a line, from 1 on, and what stands in it."""
+"""The number of a line, from 1, and its text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +38,11 @@ class JsonLinesTable(Table):
 
     path: Path | None  # None for standard input
     keys: tuple[str, ...]
-    waiting: list[Iterator[Line]] = field(repr=False)  # the lines of standard input, until they are asked for
+    waiting: list[Iterator[Line]] = field(repr=False)  # the lines of standard input, until they are read
 
     @classmethod
     def open(cls, source: str | PathLike[str]) -> Self:
-        """Look at the first line of a file, or of standard input for "-"."""
+        """Read the first line of a file, or of standard input for "-"."""
         if source == STANDARD_INPUT:
             if sys.stdin is None:
                 msg = "standard input is closed; name a file."
@@ -68,16 +68,16 @@ class JsonLinesTable(Table):
 
     @property
     def n_rows(self) -> int | None:
-        """None: it is known at the end."""
+        """None: the number of rows is known only after reading."""
         return None
 
     @property
     def class_names(self) -> list[str] | None:
-        """None: JSON lines do not say them."""
+        """None: JSON lines do not hold names of classes."""
         return None
 
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
-        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+        """Yield these columns for `rows` rows at a time, from row `start` on; the last chunk may be shorter."""
         check_request(self, columns, rows, start)
         if self.path is None and (start or not self.waiting):
             msg = "standard input can be read only once, from its first row; save it as a .jsonl file to read it again."
@@ -98,7 +98,7 @@ class JsonLinesTable(Table):
     @contextmanager
     def _open(self, given: Iterator[Line] | None) -> Iterator[Iterator[Line]]:
         if self.path is None:
-            assert given is not None  # noqa: S101  standard input always comes with its lines
+            assert given is not None  # noqa: S101  set for standard input
             with reading(self.name):
                 yield given
             return
@@ -106,15 +106,15 @@ class JsonLinesTable(Table):
             yield _lines(stream, self.name)
 
     def _batch(self, lines: Iterator[Line], columns: Sequence[str], rows: int) -> Iterator[tuple[int, list[Any]]]:
-        """Parse the next rows, and turn long lists into arrays at once: those take a quarter of the memory."""
+        """Parse the next rows; long lists become arrays at once, which take a quarter of the memory."""
         expected = set(self.keys)
         for line in islice(lines, rows):
             found = _object(line, self.name)
             if found.keys() != expected:
                 odd = sorted(expected ^ found.keys())[0]
-                problem = "lacks" if odd in expected else "has, besides,"
+                problem = "lacks the key" if odd in expected else "has an additional key:"
                 msg = (
-                    f"{_place(self.name, line[0])} {problem} the key {odd[:100]!r}; expected the keys of the first "
+                    f"{_place(self.name, line[0])} {problem} {odd[:100]!r}; expected the keys of the first "
                     f"line: {join_names(self.keys)}."
                 )
                 raise InvalidFile(msg)
@@ -135,7 +135,7 @@ class JsonLinesTable(Table):
         return array
 
     def _column(self, name: str, values: list[Any], numbers: list[int], kinds: dict[str, str]) -> NDArray[Any]:
-        """Return one column of a chunk, (rows,) or (rows, width); all rows must be like the first."""
+        """Return one column of a chunk, (rows,) or (rows, width); all rows must have the type of the first."""
         kind = kinds.setdefault(name, _describe(values[0]))
         if kind in NO_COLUMN:
             self._refuse(name, numbers[0], kind)
@@ -174,7 +174,7 @@ def _place(name: str, number: int) -> str:
 
 
 def _lines(stream: IO[bytes], name: str) -> Iterator[Line]:
-    """Yield the lines that are not blank; a line too long is refused before it is all read."""
+    """Yield the lines that are not blank; raise an error before a very long line is read completely."""
     number = 0
     while line := stream.readline(MAX_LINE + 1):
         number += 1

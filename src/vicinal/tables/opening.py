@@ -1,4 +1,4 @@
-"""Opening a file of rows, whichever format its name says."""
+"""Open a file of rows in the format that its name says."""
 
 from __future__ import annotations
 
@@ -11,14 +11,29 @@ from vicinal.tables.files import EXPECTED, KNOWN, STANDARD_INPUT, check_file, re
 from vicinal.tables.table import Table
 
 NAMED = (*KNOWN, "class_names")
-"""Names of .npy files that say what they hold."""
+"""Names of .npy files that are column names."""
 
 
 def open_table(sources: Sequence[str]) -> Table:
-    """Open a .npz, .parquet, .arrow, .csv or .jsonl file, "-" for JSON lines, or several name=file.npy.
+    """Open one file of rows, or several .npy files as one table.
 
-    A file that is called as its column, such as logits.npy, needs no name before it; a folder stands for all such files
-    in it, or for the Parquet files in it, one after another.
+    Parameters
+    ----------
+    sources : sequence of str
+        One .npz, .parquet, .arrow, .csv or .jsonl file; one folder of .parquet or .npy files; "-" for JSON lines from
+        standard input; or several name=file.npy. A .npy file named like its column, such as logits.npy, needs no name.
+
+    Returns
+    -------
+    Table
+        The open table; rows are read later, a chunk at a time.
+
+    Raises
+    ------
+    InvalidFile
+        If a file is missing, damaged or of an unknown format.
+    MissingExtra
+        If the format needs pyarrow, and it is not installed.
 
     Examples
     --------
@@ -37,7 +52,7 @@ def open_table(sources: Sequence[str]) -> Table:
 
 
 def _in_folder(source: str) -> Sequence[str]:
-    """Return the .npy files of a folder that are called as columns; the folder itself where there are none."""
+    """Return the .npy files of a folder that are named like columns; if there are none, the folder itself."""
     found = [str(path) for path in sorted(Path(source).expanduser().glob("*.npy")) if path.stem in NAMED]
     return found or [source]
 
@@ -55,7 +70,9 @@ def _open_one(source: str) -> Table:
     path, suffix = Path(source).expanduser(), _suffix(source)
     _, equals, rest = source.partition("=")
     if equals and suffix in OPENERS and not path.exists():
-        msg = f"name=file takes .npy files only; a {suffix} file names its own columns: give {show_path(rest)} alone."
+        msg = (
+            f"name=file is for .npy files only; a {suffix} file has column names itself. Give {show_path(rest)} alone."
+        )
         raise InvalidFile(msg)
     with reading(show_path(path)):
         if path.is_dir() and partition_files(path):
@@ -65,7 +82,7 @@ def _open_one(source: str) -> Table:
             raise FileNotFoundError
         if suffix not in OPENERS and not folder:
             more = " Read it with pandas, and write it with to_parquet." if suffix in (".tsv", ".json", ".xlsx") else ""
-            msg = f"{show_path(path)} has a suffix that is not known: expected {EXPECTED}.{more}"
+            msg = f"{show_path(path)} has an unknown suffix: expected {EXPECTED}.{more}"
             raise InvalidFile(msg)
         check_file(path)
     return OPENERS[suffix](path)
@@ -80,13 +97,13 @@ def _open_arrays(sources: Sequence[str]) -> Table:
         if not equals and Path(source).stem in NAMED:
             name, equals, file = Path(source).stem, "=", source
         if _suffix(source) != ".npy":
-            msg = f"several sources must each be name=file.npy; got {show_path(source)}. Give one file alone otherwise."
+            msg = f"several sources must each be name=file.npy; got {show_path(source)}. Give other files alone."
             raise InvalidFile(msg)
         if not equals or not name:
             msg = f"say which column {show_path(file or source)} is: {show_path('logits=' + (file or source))}"
             raise InvalidFile(msg)
         if name in files:
-            msg = f"each column must come once; {name!r} is both {show_path(files[name])} and {show_path(file)}."
+            msg = f"each column must be given once; {name!r} is both {show_path(files[name])} and {show_path(file)}."
             raise InvalidFile(msg)
         files[name] = str(Path(file).expanduser())
         check_file(Path(files[name]))

@@ -1,4 +1,4 @@
-"""How large the pages of a Parquet file say they are: pyarrow makes room for a page before it looks into it."""
+"""Declared sizes of the pages of a Parquet file: pyarrow allocates memory for a page before it reads it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 FEW, MOST = 1 << 10, 1 << 20
-"""Bytes of a page's header that are read at first, and at most."""
+"""Bytes of a page header that are read at first, and at most."""
 
 KIND, UNPACKED, PACKED = 1, 2, 3
-"""Fields of the header: what the page holds, and its bytes, without and with compression."""
+"""Field numbers in the header: size of the page, uncompressed and compressed."""
 
 ENCODINGS = ((5, 2), (8, 4))
 """Fields that hold the header of a page of values, in either version, and in it the encoding."""
@@ -18,14 +18,14 @@ DICTIONARY = 2
 """What the header says of a page that holds a dictionary."""
 
 BOOLEANS, BYTE, WHOLE, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
-"""Kinds of fields in Thrift's compact form."""
+"""Types of fields in Thrift's compact protocol."""
 
 LONGEST_NUMBER = 10
 """Bytes of a whole number of 64 bits."""
 
 
 class Page(NamedTuple):
-    """What the header of a page says."""
+    """Yield the size of each page of a column chunk, uncompressed and compressed, in bytes."""
 
     unpacked: int  # bytes without compression
     packed: int  # bytes in the file
@@ -51,7 +51,7 @@ def read_pages(file: IO[bytes], column: Any) -> Iterator[Page]:
 
 
 def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[int, Any]]:
-    """Read a page's header; most are short."""
+    """Read the header of a page; most headers are short."""
     for length in (FEW, MOST):
         file.seek(max(place, 0))
         header = Header(file.read(min(length, stop - place)) if place >= 0 else b"")
@@ -64,13 +64,13 @@ def _read_header(file: IO[bytes], place: int, stop: int) -> tuple[Header, dict[i
 
 
 class Header:
-    """A header in Thrift's compact form, read from its beginning."""
+    """A header in Thrift's compact protocol, read from its beginning."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
     def read_struct(self) -> dict[int, Any]:
-        """Return the whole numbers and structs of a struct by the numbers of their fields; others are passed over."""
+        """Return the whole numbers in a struct by field number; other fields are skipped."""
         found, field = dict[int, Any](), 0
         while (head := self._read_byte()) != 0:
             field = field + (head >> 4) if head >> 4 else self._read_signed()
@@ -81,7 +81,7 @@ class Header:
 
     def _read_byte(self) -> int:
         self.place += 1
-        return self.data[self.place - 1]  # beyond its end: IndexError, as a damaged file gives
+        return self.data[self.place - 1]  # an IndexError beyond the end means a damaged file
 
     def _read_varint(self) -> int:
         value = 0
@@ -98,7 +98,7 @@ class Header:
         return (value >> 1) ^ -(value & 1)
 
     def _read_value(self, kind: int) -> Any:
-        """Read one value; return it where it is a whole number or a struct."""
+        """Read one value; return it if it is a whole number."""
         if kind in WHOLE:
             return self._read_signed()
         if kind == BINARY:

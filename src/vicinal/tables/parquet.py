@@ -1,4 +1,4 @@
-"""Columns in a Parquet file, streamed: a list of numbers in each row, or one column for each number."""
+"""Columns in a Parquet file, streamed: a list of numbers in each row, or a column for each number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vicinal.tables.files import check_expansion, reading
 from vicinal.tables.pages import Page, read_pages
 
 BUFFER = 1 << 14
-"""Bytes read ahead in each column: without a bound, whole row groups are held, and wide files have many columns."""
+"""Bytes read ahead in each column: without a limit, whole row groups are kept in memory."""
 
 MOST_ROWS = 1 << 14
 VALUE_BYTES = 8
@@ -28,7 +28,7 @@ PREFIXES = 7
 
 @dataclass(frozen=True, eq=False)
 class ParquetTable(ArrowFile):
-    """Rows of a Parquet file; `logits_0`, `logits_1`, ... are one column `logits`."""
+    """Rows of a Parquet file; `logits_0`, `logits_1`, ... are read as one column `logits`."""
 
     group_rows: tuple[int, ...]
 
@@ -43,7 +43,7 @@ class ParquetTable(ArrowFile):
             groups = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
             schema = opened.schema_arrow
         if any(rows < 0 for rows in groups) or sum(groups) != metadata.num_rows:
-            msg = f"{show_path(file)} is damaged: its parts have {sum(groups)} rows, but it says {metadata.num_rows}."
+            msg = f"{show_path(file)} is damaged: its header says {metadata.num_rows} rows, not {sum(groups)}."
             raise InvalidFile(msg)
         return cls(schema, wide_columns(schema.names), file, groups)
 
@@ -53,7 +53,7 @@ class ParquetTable(ArrowFile):
         return sum(self.group_rows)
 
     def unpacked_bytes(self, columns: Sequence[str]) -> int:
-        """Return the bytes of the values of these columns."""
+        """Return the size of the values of these columns, in bytes."""
         parts = set(self.parts(columns))
         with _open(self.path) as opened:
             groups = [opened.metadata.row_group(number) for number in range(opened.metadata.num_row_groups)]
@@ -61,7 +61,7 @@ class ParquetTable(ArrowFile):
             return VALUE_BYTES * sum(int(group.column(number).num_values) for group in groups for number in wanted)
 
     def batches(self, parts: Sequence[str], rows: int, start: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of its first row and the batch, from the row group on in which `start` is."""
+        """Yield the number of the first row and the batch, beginning with the row group that holds row `start`."""
         groups, position = list(range(len(self.group_rows))), 0
         while groups and position + self.group_rows[groups[0]] <= start:
             position += self.group_rows[groups.pop(0)]
@@ -76,7 +76,7 @@ class ParquetTable(ArrowFile):
                     yield position, batch
                     position += len(batch)
         if position != self.n_rows:
-            msg = f"{self.name} is damaged: it says {self.n_rows} rows, but has {position}. Write it again."
+            msg = f"{self.name} is damaged: its header says {self.n_rows} rows, but it has {position}. Write it again."
             raise InvalidFile(msg)
 
 
@@ -117,12 +117,12 @@ def _check_texts(pages: Sequence[Page], name: str, packed: int, what: str) -> No
 
 
 def _leaves(opened: Any) -> list[str]:
-    """Return the name of the column to which each leaf of the schema belongs."""
+    """Return, for each leaf of the schema, the name of its column."""
     return [opened.schema.column(number).path.split(".")[0] for number in range(len(opened.schema))]
 
 
 def _find_texts(schema: Any) -> list[str]:
-    """Return the columns of text."""
+    """Return the columns of text: they are read as dictionaries, so that texts are checked before they are repeated."""
     from pyarrow import types
 
     return [one.name for one in schema if types.is_string(one.type) or types.is_large_string(one.type)]
@@ -130,7 +130,7 @@ def _find_texts(schema: Any) -> list[str]:
 
 @contextmanager
 def _open(path: Path, texts: Sequence[str] = ()) -> Iterator[Any]:
-    """Open the file; whatever is wrong with it becomes one line."""
+    """Open the file; errors become an InvalidFile of one line."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 

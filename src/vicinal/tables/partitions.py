@@ -1,4 +1,4 @@
-"""A folder of Parquet files as one table: the files in the order of their names, one after another."""
+"""A folder of Parquet files as one table: the files in the order of their names."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from vicinal.tables.table import Columns, Table
 
 SUFFIXES = (".parquet", ".pq")
 HIDDEN = ("_", ".")
-"""How the names begin of what is in a folder and no rows."""
+"""First characters of names in a folder that are ignored."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionedTable(Table):
-    """Rows of all Parquet files of a folder and the folders in it; names that begin with _ or . do not count."""
+    """Rows of all Parquet files in a folder and its subfolders; names that begin with _ or . are ignored."""
 
     folder: Path
     files: tuple[ParquetTable, ...]
@@ -33,14 +33,14 @@ class PartitionedTable(Table):
 
     @classmethod
     def open(cls, folder: str | PathLike[str]) -> Self:
-        """Read the schema and the number of rows of each file; refuse files that do not go together."""
+        """Read the schema and the number of rows of each file; raise an error if the files do not match."""
         files = tuple(ParquetTable.open(path) for path in partition_files(folder))
         if not files:
             msg = f"{show_path(folder)} holds no .parquet file."
             raise InvalidFile(msg)
         for file in files[1:]:
             if file.class_names != files[0].class_names:
-                msg = f"{file.name} has other class_names in its metadata than {files[0].name}."
+                msg = f"{file.name} and {files[0].name} have different class_names in their metadata."
                 raise InvalidFile(msg)
         return cls(Path(folder), files)
 
@@ -51,7 +51,7 @@ class PartitionedTable(Table):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of the first file; that all have those that are read is checked when they are."""
+        """Names of the columns of the first file; the other files are checked when columns are read."""
         return self.files[0].columns
 
     @property
@@ -61,11 +61,11 @@ class PartitionedTable(Table):
 
     @property
     def class_names(self) -> list[str] | None:
-        """Names of the classes, where the files say them."""
+        """Names of the classes, if the files hold them."""
         return self.files[0].class_names
 
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
-        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+        """Yield these columns for `rows` rows at a time, from row `start` on; the last chunk may be shorter."""
         check_request(self, columns, rows, start)
         self.check_types(columns)
         return rebatch(self._pieces(columns, rows, start), rows)
@@ -79,12 +79,14 @@ class PartitionedTable(Table):
         return replace(self, files=tuple(file.carry(list(found)) for file in files), types=found)
 
     def check_types(self, columns: Sequence[str]) -> None:
-        """Refuse files without these columns, or where they hold what they must not."""
+        """Raise an error if a file lacks one of these columns, or holds something else in it."""
         for file in self.files:
             missing = [name for name in columns if name not in file.columns]
             if missing:
                 msg = f"{file.name} has no column {show_path(missing[0])!r}, which {self.files[0].name} has; "
-                raise InvalidFile(msg + f"it has {join_names(file.columns)}. Files of one folder must go together.")
+                raise InvalidFile(
+                    msg + f"it has {join_names(file.columns)}. All files of a folder must have the same columns."
+                )
             file.check_types(columns)
 
     def _pieces(self, columns: Sequence[str], rows: int, start: int) -> Iterator[Columns]:
@@ -105,7 +107,7 @@ class PartitionedTable(Table):
                     first, shape, text = kinds.setdefault(name, (file.name, column.shape[1:], column.dtype.kind == "U"))
                     if (shape, text) != (column.shape[1:], column.dtype.kind == "U"):
                         said = "text, not numbers" if text else f"{shape[0] if shape else 1} numbers a row"
-                        msg = f"{file.name}: {name!r} is of another kind than in {first}, where it is {said}."
+                        msg = f"{file.name}: {name!r} has another type than in {first}, where it is {said}."
                         raise InvalidFile(msg)
                 yield piece
 
@@ -117,13 +119,13 @@ class PartitionedTable(Table):
 
 
 def partition_files(folder: str | PathLike[str]) -> list[Path]:
-    """Return the Parquet files of a folder and the folders in it, in the order of their names."""
+    """Return the Parquet files in a folder and its subfolders, in the order of their names."""
     root = Path(folder).expanduser()
     found: list[Path] = []
     seen: set[str] = set()
     with reading(show_path(root)):
         for here, folders, files in os.walk(root, followlinks=True):
-            # A link to a folder above would lead here again and again.
+            # A link to a parent folder would lead to an infinite loop.
             real = os.path.realpath(here)
             folders[:] = [] if real in seen else [name for name in folders if not name.startswith(HIDDEN)]
             found += [] if real in seen else [Path(here) / name for name in files if not name.startswith(HIDDEN)]

@@ -1,4 +1,4 @@
-"""From named columns to outputs of a model and targets: which are needed, and what is said when they are missing."""
+"""From named columns to model outputs and targets: which columns are needed, and errors for missing ones."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ OUTPUTS = {
     "predictions": ("predictions",),
     "quantiles": ("lower", "upper"),
 }
-"""What a model may have said, and the columns that say it."""
+"""Kinds of model outputs, and the columns that each needs."""
 
 COMPANIONS = {"predictions": ("representations", "scales", "row_ids"), "quantiles": ("representations", "row_ids")}
 CLASSIFIED = ("representations", "row_ids", "uniforms")
-"""Columns that may come with it."""
+"""Optional columns for each kind of outputs."""
 
 STEMS = ("logit", "probability", "representation")
-"""What the columns of one array may also be called, with a number."""
+"""Names of columns that are split into one column for each number, name_0, name_1, ..."""
 
 TARGETS = ("labels", "targets")
-"""Columns with the truth."""
+"""Names of the column of targets."""
 
 ANSWERS = (
     *("row_id", "set", "size", "lower", "upper", "length", "threshold", "confidence", "members", "p_values"),
     *("neighbors", "neighbor_distances", "neighbor_weights", "class_names", "about"),
 )
-"""All columns that a file of answers may have."""
+"""Names of all columns of an output file."""
 
 GUESSED_WIDTH = 2**12
-"""Numbers in a row that cannot be looked at before it is read."""
+"""Estimated number of numbers in a row of standard input."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
 class RowChunk:
-    """Some rows of a table that come one after another."""
+    """Consecutive rows of a table."""
 
-    first: int  # number of the first
+    first: int  # number of the first row
     outputs: ModelOutputs
     targets: NDArray[Any] | None
     kept: Columns
@@ -58,18 +58,18 @@ class RowChunk:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table whose columns are known to be outputs of a model, with the truth or without."""
+    """A table whose columns are recognized as outputs of a model, with or without targets."""
 
     table: Table
     kind: str
-    columns: Mapping[str, str]  # what it means -> what it is called in the table
+    columns: Mapping[str, str]  # known name -> name in the table
     truth: str | None
     class_names: Sequence[str] | None
-    kept: tuple[str, ...] = ()  # columns that are carried through
+    kept: tuple[str, ...] = ()  # columns that are copied to the answers
 
     @cached_property
     def width(self) -> int:
-        """Numbers in a row, as its first row says; of standard input, which is read once, a guess."""
+        """Numbers in a row, taken from the first row; for standard input, which is read only once, an estimate."""
         if self.table.identity()["path"] == STANDARD_INPUT:
             return GUESSED_WIDTH
         with closing(self.table.chunks(list(dict.fromkeys(self.columns.values())), 1)) as chunks:  # type: ignore[type-var]
@@ -82,7 +82,7 @@ class Rows:
         return tuple(name for name in self.kept if name not in {*self.columns.values(), self.truth})
 
     def without(self, meaning: str) -> Rows:
-        """Return the rows without one of their columns, which then is not read."""
+        """Return the rows without one of their columns, which is then not read."""
         return replace(self, columns={name: column for name, column in self.columns.items() if name != meaning})
 
     def each(
@@ -92,9 +92,9 @@ class Rows:
         start: int = 0,
         stop: int | None = None,
     ) -> Iterator[Result]:
-        """Yield `work(chunk)` for `rows` rows at a time, from row `start` on, before `stop`.
+        """Yield `work(chunk)` for chunks of `rows` rows, from row `start` up to but not including `stop`.
 
-        Whatever is refused on the way is said with the name of the table, and with row numbers of the whole of it.
+        Errors name the table, and count rows from the beginning of the whole table.
         """
         wanted, first = self._columns_to_read(), start
         with closing(self.table.carry(self.carried).chunks(wanted, rows, start)) as chunks:  # type: ignore[type-var]
@@ -120,7 +120,7 @@ class Rows:
         return InvalidFile(f"{self.table.name} must have at least one row; it has none.")
 
     def whole(self) -> tuple[ModelOutputs, NDArray[Any] | None]:
-        """Return outputs and targets of all rows at once."""
+        """Return outputs and targets of all rows."""
         chunk = self.read_all()
         return chunk.outputs, chunk.targets
 
@@ -135,10 +135,10 @@ class Rows:
 
     @contextmanager
     def _name_place(self, first: int) -> Iterator[None]:
-        """Say where in the table something was refused."""
+        """Add the table's name to errors, and count their rows from its beginning."""
         try:
             yield
-        except (TooLittleMemory, InvalidArgument):  # of the call, not of the rows
+        except (TooLittleMemory, InvalidArgument):  # they concern the call, not the rows
             raise
         except VicinalError as error:
             placed = error.with_row(lambda row: row + first)
@@ -165,10 +165,41 @@ def recognize_columns(
     class_names: Sequence[str] | None = None,
     keep: Sequence[str] = (),
 ) -> Rows:
-    """Say which columns of a table are a model's outputs and, with `truth`, the targets; refuse a table without.
+    """Find the columns of a table that hold outputs of a model, and its targets.
 
-    `names` says how columns are called where not by their own name: {"logits": "my_scores"}. Columns to `keep` are
-    carried through to the answers.
+    Parameters
+    ----------
+    table : Table
+        An open table.
+    truth : bool
+        Whether targets are needed.
+    names : mapping of str to str, optional
+        For columns with another name than expected: {"logits": "my_scores"} reads the column my_scores as logits.
+    class_names : sequence of str, optional
+        Names of the classes. Default: those in the file, if any.
+    keep : sequence of str
+        Columns that are copied to the answers.
+
+    Returns
+    -------
+    Rows
+        The table with its recognized columns.
+
+    Raises
+    ------
+    InvalidFile
+        If columns are missing or ambiguous.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from vicinal.tables import open_table
+    >>> path = Path(tempfile.mkdtemp()) / "rows.npz"
+    >>> np.savez(path, logits=np.zeros((3, 2)), labels=[0, 1, 1])
+    >>> recognize_columns(open_table([str(path)]), truth=True).kind
+    'logits'
     """
     called = _name_columns(table, names or {})
     kinds = [kind for kind, columns in OUTPUTS.items() if all(name in called for name in columns)]
@@ -190,7 +221,7 @@ def recognize_columns(
 
 
 def _check_kept(table: Table, keep: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns to keep; refuse one that is not there, or is called as a column of answers."""
+    """Return the columns to keep; raise an error if one is missing, or has the name of a column of answers."""
     for name in keep:
         if name not in table.columns:
             others = join_names(table.named_columns)
@@ -199,7 +230,7 @@ def _check_kept(table: Table, keep: Sequence[str]) -> tuple[str, ...]:
                 msg = f"{table.name}: the column {name!r} is one number of an array, and cannot be kept by itself."
             raise InvalidFile(msg)
         if name in ANSWERS:
-            msg = f"{table.name}: the column {name!r} cannot be kept, since answers have one of that name. Rename it."
+            msg = f"{table.name}: the column {name!r} cannot be kept: the output has a column of that name. Rename it."
             raise InvalidFile(msg)
     return tuple(dict.fromkeys(keep))
 
@@ -209,7 +240,7 @@ def _name_columns(table: Table, names: Mapping[str, str]) -> dict[str, str]:
     found = {name: name for name in KNOWN if name in table.columns}
     for meaning, name in names.items():
         if meaning not in KNOWN:
-            msg = f"{meaning!r} is no column that means something; known: {', '.join(KNOWN)}."
+            msg = f"{meaning!r} is not a known column; known: {', '.join(KNOWN)}."
             raise InvalidFile(msg)
         if name not in table.columns:
             msg = f"{table.name} has no column {name!r} for {meaning}; it has {join_names(table.columns)}."
@@ -219,10 +250,10 @@ def _name_columns(table: Table, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _describe_missing(table: Table, expected: str, kinds: Sequence[str], wanted: Sequence[str]) -> InvalidFile:
-    """Say what a table lacks, what it has instead, and what may have been meant."""
+    """Return the error for missing columns: what is needed, what the table has, and what may have been meant."""
     lacks = f"{table.name} must have {expected}; "
     if len(kinds) > 1:
-        return InvalidFile(lacks + f"it has {' and '.join(kinds)}. Leave out all but one.")
+        return InvalidFile(lacks + f"it has {' and '.join(kinds)}. Remove all but one.")
     lacks += f"it has {join_names(table.columns)}. "
     stems = [stem for stem in (*wanted, *STEMS) if any(column.startswith(f"{stem}_") for column in table.columns)]
     if stems:

@@ -1,4 +1,4 @@
-"""What every file of rows gives: its columns by name, and its rows in order, a chunk at a time."""
+"""The interface of all file formats: columns by name, and rows in order, a chunk at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MOST_ROWS = 2**31
 
 
 class Table(ABC):
-    """Rows in named columns; nothing but a chunk of them is ever in memory."""
+    """Rows in named columns; only a chunk of rows is in memory at a time."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What to call the table in a message: its path, or "standard input"."""
+        """Name of the table in messages: its path, or "standard input"."""
 
     @property
     @abstractmethod
@@ -37,16 +37,16 @@ class Table(ABC):
     @property
     @abstractmethod
     def n_rows(self) -> int | None:
-        """Number of rows; None where it is known only at the end."""
+        """Number of rows; None if it is known only after reading."""
 
     @property
     @abstractmethod
     def class_names(self) -> list[str] | None:
-        """Names of the classes, where the file says them."""
+        """Names of the classes, if the file holds them."""
 
     @abstractmethod
     def chunks(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[Columns]:
-        """Yield these columns of `rows` rows at a time, the last chunk shorter, from row `start` on."""
+        """Yield these columns for `rows` rows at a time, from row `start` on; the last chunk may be shorter."""
 
     def carry(self, columns: Sequence[str]) -> Self:
         """Return the table with these columns read as they are, where that is possible, nulls and dates too."""
@@ -54,15 +54,15 @@ class Table(ABC):
         return self
 
     def whole(self, columns: Sequence[str]) -> Columns:
-        """Return these columns of all rows; none where there are no rows."""
+        """Return these columns of all rows; an empty dict if there are no rows."""
         most = self.n_rows
         return next(iter(self.chunks(columns, MOST_ROWS if most is None else max(most, 1))), {})
 
     def unpacked_bytes(self, columns: Sequence[str]) -> int:
-        """Return the bytes that these columns say they unpack to; 0 where they lie in the file as they are."""
+        """Return the size of these columns after decompression, in bytes; 0 if they are not compressed."""
         del columns
         return 0
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Return what tells the file from another or a changed one, as JSON: path, size and time of change."""
+        """Return path, size and time of change as JSON, which identify the file and its version."""

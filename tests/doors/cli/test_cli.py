@@ -162,7 +162,7 @@ def test_intervals(tmp_path):
     assert table.column_names == ["row_id", "lower", "upper", "length", "threshold"]
     assert np.array_equal(table["lower"].to_numpy(), expected.lower)
     assert "coverage" in fine("evaluate", tmp_path / "m.vicinal", tmp_path / "b.npz")
-    assert "p-values are of labels" in refused(
+    assert "p_values needs a classifier" in refused(
         "predict", tmp_path / "m.vicinal", tmp_path / "b.npz", "--p-values", "--out", tmp_path / "x.npz"
     )
 
@@ -255,7 +255,7 @@ def changed(folder, path, **columns):
 BAD = {
     "no outputs": ({"logits": None}, "must have one of logits, probabilities, predictions, or lower and upper; it has"),
     "misspelled": ({"logits": None, "logit": np.zeros((200, 5))}, "add --rename logits=logit"),
-    "two outputs": ({"predictions": np.zeros(200)}, "it has logits and predictions. Leave out all but one"),
+    "two outputs": ({"predictions": np.zeros(200)}, "it has logits and predictions. Remove all but one"),
     "no truth": ({"labels": None}, "must have labels or targets"),
     "other classes": ({"logits": np.zeros((200, 4)), "class_names": None}, "outputs must have 5 classes"),
     "other names": ({"class_names": np.array(list("abcde"))}, "class_names differ"),

@@ -164,7 +164,7 @@ def test_resuming_something_else_is_refused(folder, tmp_path):
         found = predicted(folder, out, "--resume", *options)
         assert found.returncode == 2
         assert words in found.stderr
-        assert "Begin anew" in found.stderr
+        assert "Start again" in found.stderr
     assert parts.exists()
     assert predicted(folder, out).returncode == 0  # anew
     assert not parts.exists()

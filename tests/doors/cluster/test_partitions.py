@@ -100,7 +100,7 @@ def test_files_that_do_not_go_together_are_refused(tmp_path):
     table = pa.table({"logits": lists(logits), "representations": lists(representations)})
     pq.write_table(table, tmp_path / "rows" / "x.parquet")
     rows = open_table([str(tmp_path / "rows")])
-    with pytest.raises(InvalidFile, match=r"x\.parquet: 'logits' is of another kind than in .*rows-000"):
+    with pytest.raises(InvalidFile, match=r"x\.parquet: 'logits' has another type than in .*rows-000"):
         list(rows.chunks(["logits"], 10))
     (tmp_path / "rows" / "y.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(InvalidFile, match=r"y\.parquet is damaged"):

@@ -152,7 +152,7 @@ def test_nothing_of_others_is_touched(table, few_rows, tmp_path):
     raw = (tmp_path / "rows.npz").read_bytes()
     (tmp_path / "link.npz").symlink_to(tmp_path / "rows.npz")
     for out in ("rows.npz", "link.npz"):
-        with pytest.raises(vc.CannotWrite, match="it is the input itself"):
+        with pytest.raises(vc.CannotWrite, match="it is also the input"):
             predict_file(PREDICTOR, table, tmp_path / out)
     assert (tmp_path / "rows.npz").read_bytes() == raw
     assert not (tmp_path / "rows.npz.parts").exists()

@@ -1,4 +1,4 @@
-"""Does the world still look like the calibration rows? Coverage as it goes, and a bet against exchangeability."""
+"""Drift: coverage on a stream of rows, and a test of exchangeability with the calibration rows."""
 
 from vicinal.evaluation.drift.martingale import Martingale
 from vicinal.evaluation.drift.monitor import Drift, DriftMonitor

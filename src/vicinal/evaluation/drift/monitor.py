@@ -1,4 +1,4 @@
-"""Watching a predictor at work: whether coverage is what was asked for, and the stream like the calibration rows."""
+"""Monitor a predictor on a stream of rows: its coverage, and exchangeability with the calibration rows."""
 
 from __future__ import annotations
 
@@ -24,30 +24,55 @@ from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 
 WINDOW = 1_000
-"""Rows whose coverage is shown."""
+"""Recent rows on which coverage is measured."""
 
 THRESHOLD = 1_000.0
-"""Capital at which the alarm is raised: without a change, in at most 1 of 1,000 streams as long as an epoch."""
+"""Capital at which the alarm is raised: a false alarm in at most 1 of 1,000 streams as long as an epoch."""
 
 EPOCH = 1_000_000
-"""Rows that join the ranking before it begins anew from the calibration rows, and the bets with it."""
+"""Rows after which the ranking restarts from the calibration rows, and the bets restart with it."""
 
 RECENT = 10_000
-"""Rows that are compared with the calibration rows: one that coincides may be chance, several are not."""
+"""Recent rows that are compared with the calibration rows: one equal row may be chance, several are not."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """What has been seen up to now; `str` says it in words."""
+    """The state of a `DriftMonitor`; `print` shows it in words.
 
-    rows: int  # with known truth, in all
-    window: int  # of them, those that coverage is of: the last ones
-    coverage: float | None  # share of the window whose set or interval held the truth
-    interval: tuple[float, float] | None  # Clopper-Pearson, 95 %, of that share, at this one moment
-    target: float | None  # mean of the coverages that were asked for in the window
-    log10_capital: float  # of the bet against exchangeability: the evidence for drift
-    threshold: float  # capital at which the alarm is raised
-    alarm: int | None  # row at which it was, counted from 1; it stays
+    Parameters
+    ----------
+    rows : int
+        Number of rows with known truth.
+    window : int
+        Number of recent rows on which coverage is measured.
+    coverage : float or None
+        Share of these rows whose set or interval held the truth.
+    interval : tuple of float or None
+        95 % confidence interval of that share (Clopper-Pearson), valid at this moment only.
+    target : float or None
+        Mean target coverage of these rows.
+    log10_capital : float
+        Decimal logarithm of the capital of the bets against exchangeability: the evidence for drift.
+    threshold : float
+        Capital at which the alarm is raised.
+    alarm : int or None
+        Number of the row, from 1, at which the alarm was raised; it stays raised.
+
+    Examples
+    --------
+    >>> print(Drift(0, 0, None, None, None, 0.0, 1000.0, None))
+    No row with known truth yet.
+    """
+
+    rows: int
+    window: int
+    coverage: float | None
+    interval: tuple[float, float] | None
+    target: float | None
+    log10_capital: float
+    threshold: float
+    alarm: int | None
 
     def __str__(self) -> str:
         if self.coverage is None or self.interval is None:
@@ -56,29 +81,53 @@ class Drift:
         said = f"{self.rows} {'row' if self.rows == 1 else 'rows'}. "
         said += f"Coverage of the last {self.window}: {self.coverage:.3f} "
         said += f"(95 % interval {low:.3f} to {high:.3f}; asked for {self.target:.4g}). "
-        evidence = f"evidence {_write(self.log10_capital)}, the alarm is raised at {self.threshold:,g}"
+        evidence = f"evidence {_write(self.log10_capital)}, alarm threshold {self.threshold:,g}"
         if self.alarm is None:
-            return f"{said}No drift seen: {evidence}."
-        return f"{said}DRIFT: the alarm was raised at row {self.alarm}; {evidence}. Calibrate anew on recent rows."
+            return f"{said}No drift detected: {evidence}."
+        return f"{said}DRIFT: the alarm was raised at row {self.alarm} ({evidence}). Calibrate anew on recent rows."
 
 
 def _finite(value: float) -> float | None:
-    """Return a number as JSON has it."""
+    """Return a number as JSON can hold it: None for infinities."""
     return value if math.isfinite(value) else None
 
 
 def _write(log10: float) -> str:
-    """Return a number by its logarithm: plainly, or as a power of ten."""
-    return f"{10**log10:.2g}" if abs(log10) < 6 else f"10^{log10:.0f}"  # noqa: PLR2004  digits that one can count
+    """Return a number from its decimal logarithm, as a plain number or as a power of ten."""
+    return f"{10**log10:.2g}" if abs(log10) < 6 else f"10^{log10:.0f}"  # noqa: PLR2004  few digits
 
 
 class DriftMonitor:
     """Coverage and drift of a predictor on a stream of rows whose truth becomes known.
 
-    Coverage is that of the last `window` rows. The alarm is raised when the capital of a bet against exchangeability
-    of stream and calibration rows reaches `threshold`; where they are exchangeable that happens in at most a share
-    1 / threshold of all streams of up to a million rows, after which the bets begin anew. `seed` draws the place of a
-    score among equal ones. Unlike a predictor, it changes: one monitor is for one stream, and one thread at a time.
+    Unlike a predictor, a monitor changes: use one for each stream, from one thread at a time.
+
+    Parameters
+    ----------
+    predictor : SetPredictor or IntervalPredictor
+        The predictor in use.
+    window : int
+        Number of recent rows on which coverage is measured.
+    threshold : float
+        Capital of the bets against exchangeability at which the alarm is raised; above 1.
+    seed : int
+        Seed for the order of equal scores.
+
+    Raises
+    ------
+    Incompatible
+        If `predictor` is not a predictor.
+    InvalidArgument
+        If a number is out of range.
+
+    Notes
+    -----
+    If the rows of stream and calibration are exchangeable, the alarm is raised in at most a share 1 / threshold of all
+    streams of up to a million rows. After a million rows the bets begin anew.
+
+    References
+    ----------
+    Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2nd edition, chapter 8.
 
     Examples
     --------
@@ -110,7 +159,7 @@ class DriftMonitor:
         self.threshold = positive("threshold", threshold)
         if self.threshold <= 1:
             raise InvalidArgument(
-                "threshold", threshold, "a number above 1: at most 1 in so many streams alarms falsely"
+                "threshold", threshold, "a number above 1: at most 1 stream in `threshold` raises a false alarm"
             )
         self.seed = seed_number("seed", seed)
         self._window: deque[tuple[bool, float]] = deque(maxlen=whole_number("window", window, least=1))
@@ -124,13 +173,41 @@ class DriftMonitor:
     def observe(
         self, outputs: ModelOutputs, targets: ArrayLike, regions: PredictionSets | PredictionIntervals | None = None
     ) -> Drift:
-        """Take rows in with their truth, in the order they came; return what has been seen up to now.
+        """Add rows with their truth, in the order in which they came.
 
-        `regions` are the sets or intervals that were returned for them; without, they are predicted here.
+        Parameters
+        ----------
+        outputs : ModelOutputs
+            Outputs of the model for n rows.
+        targets : array-like of shape (n,)
+            Labels or values: the truth.
+        regions : PredictionSets or PredictionIntervals, optional
+            The sets or intervals that were returned for these rows. Default: they are predicted here.
+
+        Returns
+        -------
+        Drift
+            The state after these rows.
+
+        Raises
+        ------
+        ShapeMismatch
+            If the numbers of rows differ.
+        Incompatible
+            If the predictor was calibrated on some of the rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(60))
+        >>> predictor = vc.calibrate(outputs[:50], np.arange(50.0), 0.8, method=vc.Split())
+        >>> vc.DriftMonitor(predictor).observe(outputs[50:], np.arange(50.0, 60.0)).coverage
+        0.0
         """
         found = self.predictor.predict(outputs) if regions is None else regions  # type: ignore[arg-type]
         if len(found) != len(outputs):
-            msg = f"regions must be those of the {len(outputs)} rows; got {len(found)}."
+            msg = f"regions must be those of the {len(outputs)} rows in outputs; got {len(found)}."
             raise ShapeMismatch(msg)
         values = self.predictor.check_targets(outputs, targets)
         self.check_new(row_marks(outputs, values))
@@ -139,16 +216,40 @@ class DriftMonitor:
         return self.record(scores, found.covers(targets), np.full(len(scores), float(exact_coverage(asked))))
 
     def record(self, scores: Floats, covered: Bools, asked: Floats) -> Drift:
-        """Take rows in by the score of their truth, whether the answer held it, and the coverage asked for, (n,) each.
+        """Add rows by their scores, whether they were covered, and their target coverage.
 
-        Scores are those of the predictor: `predictor.target_scores(outputs, targets)`.
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            Scores of the truth: `predictor.target_scores(outputs, targets)`.
+        covered : ndarray of bool of shape (n,)
+            Whether each answer held the truth.
+        asked : ndarray of shape (n,)
+            Target coverage of each answer.
+
+        Returns
+        -------
+        Drift
+            The state after these rows.
+
+        Raises
+        ------
+        ShapeMismatch
+            If the numbers of rows differ, or a score is NaN.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(50))
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0), 0.8, method=vc.Split())
+        >>> vc.DriftMonitor(predictor).record(np.array([3.0, 4.0]), np.array([True, True]), np.full(2, 0.8)).rows
+        2
         """
         left = np.asarray(scores, np.float64)
         held, wanted = np.asarray(covered, np.bool_), np.asarray(asked, np.float64)
         if not left.shape == held.shape == wanted.shape == (len(left),) or np.isnan(left).any():
-            msg = (
-                "record needs a score that is not NaN, whether it was covered and the coverage asked for, for each row."
-            )
+            msg = "scores, covered and asked must be three arrays of shape (n,), and scores must not be NaN."
             raise ShapeMismatch(msg)
         self._window.extend(zip(held.tolist(), wanted.tolist(), strict=True))
         while len(left):
@@ -168,7 +269,7 @@ class DriftMonitor:
 
     @property
     def drift(self) -> Drift:
-        """What has been seen up to now."""
+        """The state up to now."""
         n, held = len(self._window), sum(covered for covered, _ in self._window)
         return Drift(
             rows=self._rows,
@@ -182,7 +283,25 @@ class DriftMonitor:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """Return all that `resume` needs to go on from here, as JSON."""
+        """Return the state as JSON, from which `resume` continues.
+
+        Returns
+        -------
+        dict
+            Numbers, lists and text.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(50))
+        >>> predictor = vc.calibrate(outputs, np.arange(50.0), 0.8, method=vc.Split())
+        >>> monitor, other = vc.DriftMonitor(predictor), vc.DriftMonitor(predictor)
+        >>> found = monitor.record(np.array([3.0, 4.0]), np.array([True, True]), np.full(2, 0.8))
+        >>> other.resume(monitor.snapshot())
+        >>> other.drift == found
+        True
+        """
         return {
             "rows": self._rows,
             "alarm": self._alarm,
@@ -195,7 +314,13 @@ class DriftMonitor:
         }
 
     def resume(self, snapshot: dict[str, Any]) -> None:
-        """Go on from what `snapshot` returned, as if all those rows had been seen here."""
+        """Continue from a snapshot, as if all its rows had been added to this monitor.
+
+        Parameters
+        ----------
+        snapshot : dict
+            What `snapshot` returned.
+        """
         self._rows, self._alarm = int(snapshot["rows"]), snapshot["alarm"]
         self._window.clear()
         self._window.extend((bool(covered), float(asked)) for covered, asked in snapshot["window"])
@@ -205,11 +330,22 @@ class DriftMonitor:
         self._martingale = Martingale(int(snapshot["martingale"]["rows"]), stakes)
 
     def check_new(self, marks: Floats) -> None:
-        """Refuse rows, by their marks, that the predictor was calibrated on, however few come at a time."""
+        """Raise an error if the predictor was calibrated on these rows, also if they come a few at a time.
+
+        Parameters
+        ----------
+        marks : ndarray of shape (n, 2)
+            Fingerprints of the rows.
+
+        Raises
+        ------
+        Incompatible
+            If the predictor was calibrated on them.
+        """
         if self._seen is None or not len(marks):
             return
         self._recent = np.concatenate([self._recent, marks])[-RECENT:]
         places = np.searchsorted(self._seen[:, 0], marks[:, 0]).clip(max=len(self._seen) - 1)
-        if np.any(self._seen[places, 0] == marks[:, 0]):  # some may be: look at all
-            message = "these are rows that the predictor was calibrated on ({repeats}); drift shows on new ones only."
+        if np.any(self._seen[places, 0] == marks[:, 0]):  # some may be equal: compare all
+            message = "the predictor was calibrated on some of these rows ({repeats}). Give new rows to the monitor."
             check_repeats(self._seen, self._recent, message)

@@ -1,9 +1,9 @@
-"""Smoothed conformal p-values of scores that come one after another, each ranked among all before it.
+"""Smoothed conformal p-values of a stream of scores, each ranked among all scores before it.
 
-Guarantee: scores are one fixed function of a row. Where calibration rows and stream are exchangeable, the place of each
-score among those before it is uniform and independent of the earlier places; among equal scores it is drawn, by a
-number that no row has a say in. The p-values are then independent and uniform on [0, 1]: exactly, whatever the rows,
-ties or the number of calibration rows.
+Guarantee: a score is a fixed function of its row. If the rows of calibration and stream are exchangeable, the rank of
+each score among those before it is uniform and independent of the earlier ranks; the order of equal scores is drawn at
+random, independently of the rows. The p-values are then independent and uniform on [0, 1], exactly, with or without
+ties.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from vicinal._util.hashing import hash_words, id_words
 
 
 class Ranking:
-    """Scores seen so far, ascending; each new one is ranked and then joins.
+    """The scores up to now, ascending; each new score is ranked and then added.
 
     Examples
     --------
     >>> ranking = Ranking(np.array([0.1, 0.2, 0.3]))
-    >>> [int(4 * p) for p in ranking.p_values(np.array([0.9]), seed=0, first=0)]  # of the four, only itself is as high
+    >>> [int(4 * p) for p in ranking.p_values(np.array([0.9]), seed=0, first=0)]  # the highest of the four scores
     [0]
     """
 
@@ -32,19 +32,20 @@ class Ranking:
         self.restart()
 
     def restart(self) -> None:
-        """Go back to the calibration rows alone."""
-        self.joined = array("d")  # in the order they came
+        """Return to the calibration scores alone."""
+        self.joined = array("d")  # in the order in which they came
         self._scores = array("d", self.calibrated.tobytes())
 
     def join(self, scores: Floats) -> None:
-        """Take scores in whose places were told before."""
+        """Add scores that were ranked before."""
         self.joined.extend(scores.tolist())
         self._scores = array("d", np.sort(np.concatenate([self._scores, scores])).tobytes())
 
     def p_values(self, scores: Floats, seed: int, first: int) -> list[float]:
-        """Return the smoothed p-value of each score among those before it; each joins before the next.
+        """Return the smoothed p-value of each score among those before it; each is added before the next is ranked.
 
-        Ties are drawn by numbers that come from the seed and from the place in the stream, the first of which is given.
+        The order of equal scores is drawn from the seed and the row's number in the stream; `first` is the number of
+        the first.
         """
         uniforms = hash_words(id_words(np.arange(first, first + len(scores))), seed)
         return [self._rank(score, u) for score, u in zip(scores.tolist(), uniforms.tolist(), strict=True)]

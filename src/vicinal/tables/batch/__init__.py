@@ -1,4 +1,4 @@
-"""Answers for files of rows, larger than memory if need be: read, predicted and written a chunk at a time."""
+"""Batch jobs: read, predict and write files that may be larger than memory, a chunk of rows at a time."""
 
 from vicinal.tables.batch.answers import Answers, Wanted, answer_rows
 from vicinal.tables.batch.job import predict_file

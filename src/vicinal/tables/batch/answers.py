@@ -1,4 +1,4 @@
-"""The answers for a chunk of rows: sets or intervals, with p-values and neighbors where they are asked for."""
+"""Answers for a chunk of rows: sets or intervals, with p-values and neighbors on request."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.regions import PredictionIntervals, PredictionSets
 
 NOBODY = -1
-"""Stands where a row has fewer neighbors than were asked for."""
+"""Row number in place of a missing neighbor."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for besides sets or intervals."""
+    """What is written besides sets or intervals.
 
-    p_values: bool = False  # of every label
-    neighbors: int = 0  # so many of the nearest
+    Parameters
+    ----------
+    p_values : bool
+        The p-value of every label.
+    neighbors : int
+        This many of the nearest calibration rows.
+    """
+
+    p_values: bool = False
+    neighbors: int = 0
 
     def __post_init__(self) -> None:
         whole_number("neighbors", self.neighbors, least=0)
@@ -32,9 +40,9 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The nearest neighbors of each row, nearest first; where there are fewer, row -1 or "", and NaN beside it."""
+    """The nearest neighbors of each row; missing ones have row -1 or "", and distance and weight NaN."""
 
-    rows: RowIds  # (n, k) numbers among the rows that were calibrated on, or the ids these had
+    rows: RowIds  # (n, k) numbers or ids of calibration rows
     distances: Floats  # (n, k)
     weights: Floats  # (n, k)
 
@@ -56,14 +64,14 @@ class Answers:
 
 
 def fitting(predictor: SetPredictor | IntervalPredictor, wanted: Wanted | None) -> Wanted:
-    """Return what is asked for, neighbors no more than there are rows; refuse what a predictor cannot say."""
+    """Return the request with no more neighbors than rows; raise an error for what the predictor lacks."""
     if wanted is None:
         return Wanted()
     if wanted.p_values and not isinstance(predictor, SetPredictor):
-        msg = "p-values are of labels; a regression has no list of them."
+        msg = "p_values needs a classifier: a regression has no list of labels. Leave it out."
         raise Incompatible(msg)
     if wanted.neighbors and not predictor.calibration.width:
-        msg = "this predictor has no neighborhood, so there are no neighbors to list."
+        msg = "this predictor has no neighborhood, so it has no neighbors to list. Leave out neighbors."
         raise Incompatible(msg)
     rows = predictor.calibration.reference_rows()
     return wanted if rows is None else replace(wanted, neighbors=min(wanted.neighbors, len(rows)))
@@ -72,7 +80,7 @@ def fitting(predictor: SetPredictor | IntervalPredictor, wanted: Wanted | None) 
 def answer_rows(
     predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs, first: int = 0, wanted: Wanted | None = None
 ) -> Answers:
-    """Answer for some rows; without ids they are numbered from `first` on.
+    """Return the answers for some rows; rows without ids are numbered from `first` on.
 
     Examples
     --------
@@ -107,4 +115,4 @@ def _nearest(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutputs,
     if ids is None:
         return found
     nobody = np.array([NOBODY if ids.dtype.kind == "i" else ""], dtype=ids.dtype)
-    return replace(found, rows=np.concatenate([ids, nobody])[found.rows])  # -1 is the last
+    return replace(found, rows=np.concatenate([ids, nobody])[found.rows])  # index -1 is the added entry

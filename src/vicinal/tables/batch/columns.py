@@ -1,4 +1,4 @@
-"""Answers as named columns: the one place that says what an output file holds.
+"""Answers as named columns: the content of an output file.
 
 row_id, columns kept from the input; set | lower, upper; size | length; threshold, confidence; p_values; neighbors, ...
 """
@@ -18,7 +18,7 @@ from vicinal.tables.batch.answers import Answers
 
 @dataclass(frozen=True, eq=False)
 class ListColumns:
-    """A list for each row: all values one after another, and where each row's begin."""
+    """A list for each row: all values one after another, and the start of each row's list."""
 
     values: NDArray[Any]
     starts: Ints  # (n + 1,)

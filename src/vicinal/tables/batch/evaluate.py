@@ -1,4 +1,4 @@
-"""Answers for a file of rows with known targets, measured: sets stay in memory as booleans, outputs do not."""
+"""Evaluate a file of rows with targets: sets are kept in memory as booleans, outputs are not."""
 
 from __future__ import annotations
 
@@ -38,11 +38,49 @@ def evaluate_file(
     advice: str | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Evaluation:
-    """Predict every row of a file and measure the answers against its targets; with `slab`, the worst slab too.
+    """Predict every row of a file and measure the answers against its targets.
 
-    The excess risk is measured wherever there are representations, on at most `SAMPLED` numbers of them. `advice` says
-    what to calibrate with where sets are empty. Coverage is shown by the columns that the rows keep. Rows that the
-    predictor was calibrated on are refused: their coverage says nothing about others.
+    The excess risk is measured if there are representations, on at most `SAMPLED` numbers of them.
+
+    Parameters
+    ----------
+    predictor : SetPredictor or IntervalPredictor
+        A calibrated predictor.
+    rows : Rows
+        A table with targets, from `recognize_columns(table, truth=True)`. Coverage is reported by the columns it keeps.
+    slab : bool
+        Also measure the worst slab of representations.
+    advice : str, optional
+        What to calibrate with if sets are empty.
+    advance : callable, optional
+        Called with the number of rows done after each chunk.
+
+    Returns
+    -------
+    Evaluation
+        The metrics; `print` shows them.
+
+    Raises
+    ------
+    InvalidFile
+        If the file is damaged or does not fit the predictor.
+    Incompatible
+        If the predictor was calibrated or tuned on some of the rows, or `slab` is asked for without representations.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> from vicinal.tables import open_table
+    >>> from vicinal.tables.rows import recognize_columns
+    >>> path = Path(tempfile.mkdtemp()) / "rows.npz"
+    >>> np.savez(path, predictions=np.zeros(10), targets=np.arange(10.0))
+    >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(50))
+    >>> predictor = vc.calibrate(outputs, np.arange(50.0), 0.8, method=vc.Split())
+    >>> evaluate_file(predictor, recognize_columns(open_table([str(path)]), truth=True)).coverage
+    1.0
     """
     truth, tables, marks = [], [], []
     sample = Sample() if "representations" in rows.columns and not slab else None
@@ -114,7 +152,7 @@ def _as_groups(column: Any) -> NDArray[Any]:
 
 
 def concatenate_regions(regions: list[PredictionSets | PredictionIntervals]) -> PredictionSets | PredictionIntervals:
-    """Return regions one after another."""
+    """Return sets or intervals of several chunks as one."""
     first = regions[0]
     names = ("members", "confidences") if isinstance(first, PredictionSets) else ("lower", "upper")
     columns: dict[str, Any] = {
@@ -125,6 +163,6 @@ def concatenate_regions(regions: list[PredictionSets | PredictionIntervals]) -> 
 
 def _table(outputs: ModelOutputs) -> Reals:
     if outputs.representations is None:
-        msg = "the worst slab is sought among representations; the file has none."
+        msg = "the worst slab needs representations; the file has none. Add them, or leave out the worst slab."
         raise Incompatible(msg)
     return outputs.representations

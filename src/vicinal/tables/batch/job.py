@@ -1,4 +1,4 @@
-"""A prediction job: a file of rows in, a file of answers out, in bounded memory, resumed where it was interrupted."""
+"""Prediction jobs: a file of rows to a file of answers in bounded memory; an interrupted job can be resumed."""
 
 from __future__ import annotations
 
@@ -22,28 +22,42 @@ from vicinal.tables.batch.stored_answers import StoredAnswers, count_rows, store
 from vicinal.tables.rows import RowChunk, Rows
 
 CHUNK_ENTRIES = 2**22
-"""Numbers read and answered for a chunk of rows: 16 MB in float32, and a few times that while it is worked on."""
+"""Most numbers in a chunk of rows and its answers: 16 MB in float32, and a few times that while it is processed."""
 
 LEAST_ROWS, MOST_ROWS = 2**6, 2**16
-"""Rows of a chunk."""
+"""Smallest and largest number of rows in a chunk."""
 
-ANEW = "Begin anew, without --resume."
-"""What to do where a run cannot be resumed."""
+ANEW = "Start again without --resume."
+"""Advice for a run that cannot be resumed."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a job did."""
+    """What a job did.
 
-    rows: int  # in the output
-    resumed: int  # of which an interrupted run had left
+    Parameters
+    ----------
+    rows : int
+        Number of rows in the output.
+    resumed : int
+        How many of them an interrupted run had finished.
+    path : str
+        The output file.
+    mean_size : float
+        Mean number of labels or mean length over the rows of this run; NaN if there were none.
+    empty : int
+        Number of empty sets or intervals in this run.
+    """
+
+    rows: int
+    resumed: int
     path: str
-    mean_size: float  # labels in a set or length of an interval, over the rows of this run; NaN where there were none
-    empty: int = 0  # sets or intervals of this run that are empty
+    mean_size: float
+    empty: int = 0
 
 
 def chunk_rows(rows: Rows, wanted: Wanted | None = None) -> int:
-    """Return how many rows are taken at a time: a function of the job, not of the machine, so that output is too."""
+    """Return the number of rows in a chunk: a function of the job and not of the machine, as the output must be."""
     entries = rows.width
     if wanted is not None:
         entries += 2 * rows.width * wanted.p_values + 6 * wanted.neighbors
@@ -61,11 +75,56 @@ def predict_file(
     model: str = "",
     advance: Callable[[int], object] | None = None,
 ) -> Done:
-    """Predict every row of a file and write the answers to another, by its suffix, or "-" for JSON lines.
+    """Predict every row of a file and write the answers to another file.
 
-    Nothing but a chunk of rows is in memory. With `resume`, the chunks that an interrupted run of the same job has
-    finished are kept; `model`, the checksum of the saved predictor, then tells it from others. `advance` is told the
-    rows done.
+    Only a chunk of rows is in memory at a time.
+
+    Parameters
+    ----------
+    predictor : SetPredictor or IntervalPredictor
+        A calibrated predictor.
+    rows : Rows
+        The input, from `recognize_columns`.
+    out : str or Path
+        The output file; its suffix says the format. "-" writes JSON lines to standard output.
+    wanted : Wanted, optional
+        What is written besides sets or intervals.
+    resume : bool
+        Keep the chunks that an interrupted run of the same job has finished.
+    model : str
+        Checksum of the saved predictor; required by `resume`, to recognize the same job.
+    advance : callable, optional
+        Called with the number of rows done after each chunk.
+
+    Returns
+    -------
+    Done
+        Number of rows and mean size of the answers.
+
+    Raises
+    ------
+    InvalidFile
+        If the input is damaged or does not fit the predictor, or the suffix of the output is unknown.
+    CannotWrite
+        If the output cannot be written.
+    Incompatible
+        If the predictor has no p-values of labels or no neighbors to write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import vicinal as vc
+    >>> from vicinal.tables import open_table
+    >>> from vicinal.tables.rows import recognize_columns
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> np.savez(folder / "rows.npz", predictions=np.zeros(10))
+    >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(50))
+    >>> predictor = vc.calibrate(outputs, np.arange(50.0), 0.8, method=vc.Split())
+    >>> rows = recognize_columns(open_table([str(folder / "rows.npz")]))
+    >>> predict_file(predictor, rows, folder / "intervals.npz").rows
+    10
     """
     asked, sink = fitting(predictor, wanted), sink_for(str(out))
     tell = advance or (lambda _: None)
@@ -75,7 +134,7 @@ def predict_file(
         return _stream(predictor, rows, asked, sys.stdout.buffer, tell)
     given = rows.table.identity()
     if any(same_file(path, out) for path in (given["path"] if isinstance(given["path"], list) else [given["path"]])):
-        msg = f"cannot write {out}: it is the input itself. Name another file."
+        msg = f"cannot write {out}: it is also the input. Choose another file."
         raise CannotWrite(msg)
     job: dict[str, Any] = {
         "vicinal": __version__,
@@ -107,10 +166,10 @@ def predict_file(
 
 def _check_resumable(job: dict[str, Any]) -> None:
     if job["input"]["path"] == "-":
-        msg = "standard input cannot be read a second time, so a run on it cannot be resumed; name a file."
+        msg = "standard input cannot be read a second time, so a run on it cannot be resumed. Use a file as input."
         raise InvalidFile(msg)
     if not job["model"]:
-        raise InvalidArgument("model", job["model"], "the checksum of the saved predictor, to resume with the same")
+        raise InvalidArgument("model", job["model"], "the checksum of the saved predictor, which resume needs")
 
 
 def _class_names(predictor: SetPredictor | IntervalPredictor, rows: Rows) -> tuple[str, ...] | None:
@@ -120,13 +179,13 @@ def _class_names(predictor: SetPredictor | IntervalPredictor, rows: Rows) -> tup
 
 @dataclass
 class _Progress:
-    """How far a job is."""
+    """Progress of a job."""
 
-    names: list[str]  # of the finished pieces, in their order
+    names: list[str]  # of the finished pieces, in order
     rows: int = 0
     resumed: int = 0
-    total: float = 0.0  # sizes of the answers of this run, summed
-    empty: int = 0  # of them
+    total: float = 0.0  # sum of the sizes of the answers of this run
+    empty: int = 0  # number of them that are empty
 
 
 def _predict(
@@ -139,7 +198,7 @@ def _predict(
     *,
     resume: bool,
 ) -> _Progress:
-    """Write the pieces that are missing."""
+    """Write the missing pieces."""
     names = (name_piece(f"{number:06d}", [job, number], ".npz") for number in count())
     done, name, step = _Progress([]), next(names), job["rows_per_part"]
     while resume and (path := pieces.find(name)) is not None:
@@ -170,12 +229,12 @@ def _stream(
     file: BinaryIO,
     tell: Callable[[int], object],
 ) -> Done:
-    """Write lines as they come; there is nothing to resume."""
+    """Write JSON lines to a stream, which cannot be resumed."""
     done, total, empty = 0, 0.0, 0
     for found in _answers(predictor, rows, chunk_rows(rows, wanted), 0, wanted):
         try:
             write_lines([found], {}, file)
-        except BrokenPipeError:  # the reader has all it wanted, as `head` does; nothing is left to be flushed
+        except BrokenPipeError:  # the reader, such as `head`, has closed the pipe; discard what is left
             os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
             break
         done += len(found)

@@ -1,6 +1,6 @@
-"""Files of answers: .parquet, .arrow and .csv by pyarrow, .npz by numpy, and JSON lines.
+"""Output files: .parquet, .arrow and .csv by pyarrow, .npz by numpy, and JSON lines.
 
-Each is written from answers that come a chunk at a time, so none is ever in memory whole.
+Each is written from chunks of answers, so that all answers are never in memory at once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from vicinal.tables.batch.columns import ListColumns, Named, answer_columns
 from vicinal.tables.carried import as_numpy, as_words, is_carried
 
 Sink: TypeAlias = Callable[[Iterable[Answers], dict[str, Any], BinaryIO], None]
-"""Writes answers, which it may go through more than once, and where they come from where the format has a place."""
+"""Writes answers, over which it may iterate more than once, and metadata if the format has a place for it."""
 
 
 def write_lines(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
-    """Write one JSON object a line; what JSON has no number for is the text "inf" or "-inf", and null for NaN."""
+    """Write one JSON object per line; infinities are written as the texts "inf" and "-inf", and NaN as null."""
     del about
     for some in answers:
         columns = {name: plain(column) for name, column in answer_columns(some).items()}
@@ -54,22 +54,22 @@ def write_arrow(answers: Iterable[Answers], about: dict[str, Any], file: BinaryI
 
 
 def write_stream(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
-    """Write columns as an Arrow stream, which can be read while it comes."""
+    """Write columns as an Arrow stream, which can be read while it is written."""
     with needs("pyarrow", "tables"):
         import pyarrow as pa
     _write_arrow(answers, about, arrow_columns, lambda schema: pa.ipc.new_stream(file, schema))
 
 
 def write_csv(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
-    """Write text for spreadsheets: a set is a JSON list, and a table such as p_values one column for each number."""
+    """Write text for spreadsheets: a set as a JSON list, and a table such as p_values as a column for each number."""
     with needs("pyarrow", "tables"):
         from pyarrow import csv
     _write_arrow(answers, about, _csv_columns, lambda schema: csv.CSVWriter(file, schema))
 
 
 def write_npz(answers: Iterable[Answers], about: dict[str, Any], file: BinaryIO) -> None:
-    """Write arrays for numpy: sets as `members`, (n, classes) booleans, with `class_names` where there are any."""
-    rows, kinds = 0, dict[str, NDArray[Any]]()  # of each column, no rows of the widest type
+    """Write arrays for numpy: sets as `members`, (n, classes) booleans, and `class_names` if there are any."""
+    rows, kinds = 0, dict[str, NDArray[Any]]()  # for each column, an empty array of the widest type
     names: tuple[str, ...] | None = None
     for some in answers:
         rows += len(some)
@@ -92,11 +92,11 @@ SINKS: dict[str, Sink] = {
     ".npz": write_npz,
     ".jsonl": write_lines,
 }
-"""What an output file may be called, and who writes it."""
+"""The writer for each suffix of an output file."""
 
 
 def sink_for(path: str) -> Sink:
-    """Return who writes an output file, by its name; "-" is JSON lines on standard output."""
+    """Return the writer for an output file, by its suffix; "-" means JSON lines on standard output."""
     suffix = ".jsonl" if path == "-" else Path(path).suffix.lower()
     if suffix not in SINKS:
         msg = f"an output file must end in {', '.join(SINKS)}, or be - for JSON lines; got {path!r}."
@@ -105,7 +105,7 @@ def sink_for(path: str) -> Sink:
 
 
 def plain(column: NDArray[Any] | ListColumns) -> list[Any]:
-    """Return a column as JSON can say it."""
+    """Return a column as JSON values."""
     if isinstance(column, ListColumns):
         entries, starts = column.values.tolist(), column.starts.tolist()
         return [entries[start:stop] for start, stop in pairwise(starts)]
@@ -120,14 +120,14 @@ def plain(column: NDArray[Any] | ListColumns) -> list[Any]:
 
 
 def json_number(value: float) -> float | str | None:
-    """Return a number as JSON can say it: infinities as text, NaN as null."""
+    """Return a number as JSON: infinities as text, NaN as null."""
     if math.isfinite(value):
         return value
     return None if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
 def arrow_columns(answers: Answers) -> dict[str, Any]:
-    """Return the columns of an output file as Arrow keeps them: tables and lists alike become lists."""
+    """Return the columns of an output file as Arrow arrays; tables and lists become lists."""
     return {name: _as_arrow(column) for name, column in answer_columns(answers).items()}
 
 
@@ -145,7 +145,7 @@ def _as_arrow(column: NDArray[Any] | ListColumns) -> Any:
 
 
 def _csv_columns(answers: Answers) -> dict[str, Any]:
-    """Return the columns as a line of text can hold them."""
+    """Return the columns in a form that fits on a line of text."""
     found: Named = {}
     for name, column in answer_columns(answers).items():
         if isinstance(column, ListColumns):
@@ -165,7 +165,7 @@ def _write_arrow(
     columns: Callable[[Answers], dict[str, Any]],
     start: Callable[[Any], Any],
 ) -> None:
-    """Write tables one after another with a writer of pyarrow; the first says the schema."""
+    """Write tables one after another with a writer of pyarrow; the first table defines the schema."""
     import pyarrow as pa
 
     writer, kinds = None, _kept_kinds(answers)
@@ -184,9 +184,9 @@ def _write_arrow(
 
 
 def _kept_kinds(answers: Iterable[Answers]) -> dict[str, np.dtype[Any]]:
-    """Return a type that holds all of each kept column: one may begin with whole numbers and go on with others."""
+    """Return a data type for each kept column that can hold all chunks: a later chunk may need a wider type."""
     kinds: dict[str, np.dtype[Any]] = {}
-    if iter(answers) is answers:  # they come once, from a file whose columns have one type each
+    if iter(answers) is answers:  # they can be read only once; the columns of their file have one type each
         return kinds
     for some in answers:
         if not some.kept:
@@ -207,8 +207,8 @@ def _npz_columns(answers: Answers) -> dict[str, NDArray[Any]]:
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], pieces: Iterable[NDArray[Any]]) -> None:
-    """Write an array whose rows come in pieces; the first piece says the type."""
-    # Without the time of day, so that the same rows give the same bytes.
+    """Write an array from pieces of rows; the first piece defines the data type."""
+    # A fixed time, so that the same rows give the same bytes.
     entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
     parts: Iterator[NDArray[Any]] = iter(pieces)
     first = next(parts)

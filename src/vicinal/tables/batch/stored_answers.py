@@ -1,4 +1,4 @@
-"""Answers for a chunk of rows as a small .npz file: what an interrupted job has finished."""
+"""Answers for a chunk of rows as a small .npz file: the finished part of an interrupted job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vicinal.tables.carried import is_carried, pack, unpack
 
 
 def store_answers(answers: Answers, file: BinaryIO) -> None:
-    """Write answers; sets as bits, and kept columns by their number, since their names may be anything."""
+    """Write answers; sets are written as bits, and kept columns by number, since their names may be anything."""
     regions = answers.regions
     arrays: dict[str, Any] = {"row_ids": answers.row_ids, "thresholds": regions.thresholds}
     if isinstance(regions, PredictionSets):
@@ -40,7 +40,7 @@ def count_rows(path: Path) -> int:
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """Answers of one predictor that lie in files, to be gone through again and again."""
+    """Answers of one predictor in files, which can be read several times."""
 
     paths: Sequence[Path]
     n_classes: int | None  # of sets
