@@ -1,4 +1,4 @@
-"""One test row at a time: its labels or interval, its neighbors, its thresholds; and where it lies on the map."""
+"""The explorer of a report: single test rows with labels or interval, neighbors, thresholds and place on the map."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from vicinal.scores import ScaledResidual
 from vicinal.scores.scales import NeighborScales
 
 LISTED_LABELS, LISTED_NEIGHBORS = 10, 10
-"""Labels and neighbors that are listed for a row."""
+"""Most labels and neighbors listed for a row."""
 
 MAPPED = 3000
-"""Calibration rows on the map."""
+"""Most calibration rows on the map."""
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Pictures of the test rows and of the rows that can be their neighbors, or None."""
+    """Pictures of the test rows, and of the rows that can be neighbors."""
 
     test: NDArray[Any] | None
     near: NDArray[Any] | None
 
 
 def shown_rows(answers: ReportAnswers, most: int, seed: int) -> Ints:
-    """Return which test rows can be explored: drawn at random, and among them missed rows and large answers."""
+    """Return the numbers of the test rows to explore: a random sample, with some missed rows and some large answers."""
     rng = np.random.default_rng([seed, 4])
     n, regions = len(answers.outputs), answers.sets
     sizes = regions.sizes if isinstance(regions, PredictionSets) else regions.lengths
@@ -74,7 +74,7 @@ def landscape(
 def explore_rows(
     answers: ReportAnswers, shown: Ints, places: Floats | None, images: Images, thumbnails: Thumbnails
 ) -> Json:
-    """Return all the explorer shows."""
+    """Return the data of the explorer."""
     predictor = answers.predictor
     n = predictor.calibration.n_ranked
     own = label_rows(answers, shown) if isinstance(predictor, SetPredictor) else interval_rows(answers, shown)
@@ -94,14 +94,14 @@ def explore_rows(
                 **own[place],
             }
         )
-    # The paper to the letter counts n rows where the others count n + 1.
+    # PaperLiteral counts n rows; the other methods count n + 1.
     counted = n - 1 if isinstance(predictor.method, PaperLiteral) else n
     caption, column = neighbor_words(predictor)
     return {"n": counted, "neighbors": caption, "neighbor_column": column, "rows": rows}
 
 
 def label_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
-    """Return, for each shown row, its most probable labels, the truth among them, with scores and p-values."""
+    """Return for each shown row its most probable labels and the true one, with scores and p-values."""
     predictor, sets = answers.predictor, answers.sets
     assert isinstance(predictor, SetPredictor)  # noqa: S101  asked for classifiers only
     assert isinstance(sets, PredictionSets)  # noqa: S101
@@ -138,7 +138,7 @@ def label_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
 
 
 def interval_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
-    """Return, for each shown row, its prediction, interval and truth."""
+    """Return for each shown row its prediction, interval and target."""
     predictor, intervals = answers.predictor, answers.sets
     assert isinstance(predictor, IntervalPredictor)  # noqa: S101  asked for regressions only
     assert isinstance(intervals, PredictionIntervals)  # noqa: S101
@@ -161,7 +161,7 @@ def interval_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
 def neighbor_rows(
     predictor: SetPredictor | IntervalPredictor, found: Neighbors, images: Images, thumbnails: Thumbnails
 ) -> list[Json]:
-    """Return the nearest rows that count, nearest first; pictures are those of calibration rows, not of voting ones."""
+    """Return the nearest neighbors, with pictures if they are calibration rows."""
     pictures = images.near if is_local(predictor) else None
     ids = predictor.row_ids if is_local(predictor) else None
     return [
@@ -179,13 +179,13 @@ def neighbor_rows(
 
 
 def near_rows(answers: ReportAnswers, row: int) -> Neighbors:
-    """Return the neighbors that make a row's threshold; where everyone does, those that vote; else nobody."""
+    """Return the neighbors that determine a row's threshold; without a neighborhood, those that vote, if any."""
     predictor, one = answers.predictor, answers.outputs[row : row + 1]
     return predictor.explain(one).neighbors if is_local(predictor) else voters(predictor, one)
 
 
 def voters(predictor: SetPredictor | IntervalPredictor, one: ModelOutputs) -> Neighbors:
-    """Return the neighbors of one row that vote on its probabilities or make its scale; nobody where none do."""
+    """Return the neighbors that vote on the probabilities of one row or determine its scale, if any."""
     model = voting(predictor)
     if model is None:
         nobody: Ints = np.empty(0, np.int64)
@@ -197,23 +197,23 @@ def voters(predictor: SetPredictor | IntervalPredictor, one: ModelOutputs) -> Ne
 
 
 def is_local(predictor: SetPredictor | IntervalPredictor) -> bool:
-    """Return whether neighbors make the threshold."""
+    """Return whether the threshold depends on neighbors."""
     return predictor.localizer is not None and predictor.localizer.needs_distances()
 
 
 def neighbor_words(predictor: SetPredictor | IntervalPredictor) -> tuple[str, str]:
-    """Return what the listed neighbors are, and what is said of each."""
+    """Return the heading of the list of neighbors, and the heading of its column of targets."""
     classes = isinstance(predictor, SetPredictor)
     if is_local(predictor):
         apart = isinstance(predictor.method, SplitReference)
         return f"Nearest {'reference' if apart else 'calibration'} rows", "Label" if classes else "Target"
     if classes:
-        return "Nearest rows that vote, numbered among the rows the votes were fitted on", "Label"
-    return "Rows whose residuals make the scale, numbered among those it was fitted on", "Residual"
+        return "Nearest voting rows, numbered as given to NeighborVotes.fit", "Label"
+    return "Nearest rows of the scale, numbered as given to NeighborScales.fit", "Residual"
 
 
 def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | NeighborScales | None:
-    """Return the part that asks neighbors, besides the localizer."""
+    """Return the fitted part, besides the localizer, that uses neighbors."""
     if isinstance(predictor, SetPredictor):
         return predictor.probability_model if isinstance(predictor.probability_model, NeighborVotes) else None
     score = predictor.score
@@ -226,14 +226,14 @@ def row_name(row: int, ids: Sequence[object] | NDArray[Any] | None) -> str:
 
 
 def word_value(value: float) -> float | str | None:
-    """Return a number, or the word for an infinite one, which JSON has no number for; None where there is none."""
+    """Return a number for JSON: infinities as text, NaN as None."""
     if np.isnan(value):
         return None
     return float(value) if np.isfinite(value) else f"{value:g}"
 
 
 def target_word(predictor: SetPredictor | IntervalPredictor, target: float) -> str:
-    """Return a target as a reader knows it."""
+    """Return a target as text: the name of a class, or a number."""
     if isinstance(predictor, IntervalPredictor):
         return f"{target:.4g}"
     return str(int(target)) if predictor.class_names is None else predictor.class_names[int(target)]

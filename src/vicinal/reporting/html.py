@@ -1,4 +1,4 @@
-"""One self-contained HTML document: skeleton, style, script, data and plotly.js in a single string."""
+"""Write a report as one self-contained HTML document: skeleton, style, script, data and plotly.js."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
 def render(data: Mapping[str, object]) -> str:
-    """Return the report of `data` as one HTML document that needs no network."""
+    """Return a report as one HTML document that needs no network."""
     with needs("plotly", "plots"):
         from plotly.offline import get_plotlyjs
 
@@ -26,12 +26,12 @@ def render(data: Mapping[str, object]) -> str:
         "plotly": str(get_plotlyjs()).replace("</script", r"<\/script"),
         "script": f"{_text('shared.js')}\n{_text('page.js')}",
     }
-    # one pass, so that a slot's name inside the data or a script stays what it is
+    # one pass, so that a slot's name inside the data or a script is not replaced
     return SLOT.sub(lambda match: parts[match[1]], _text("page.html"))
 
 
 def embed(data: object) -> str:
-    r"""Return JSON that cannot end the script element it stands in, with null for NaN and infinities.
+    r"""Return JSON that cannot end the script element around it, with null for NaN and infinities.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def embed(data: object) -> str:
 
 
 def _finite(value: object) -> object:
-    """Return `value` with None for every float that JSON cannot write."""
+    """Return `value` with None for each float that JSON cannot hold."""
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -54,5 +54,5 @@ def _finite(value: object) -> object:
 
 
 def _text(name: str) -> str:
-    """Return a file that lies beside this module."""
+    """Return the text of a file in this folder."""
     return files("vicinal.reporting").joinpath(name).read_text(encoding="utf-8")

@@ -103,7 +103,7 @@ def plot_coverage(
     targets: ArrayLike,
     coverages: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
 ) -> Figure:
-    """Draw the coverage reached against the coverage asked for, and the mean size beside it.
+    """Draw the measured coverage against the target coverage, and the mean size beside it.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def plot_coverage(
     targets : array-like of shape (n,)
         Their truth.
     coverages : sequence of float
-        What is asked for.
+        Target coverages.
 
     Returns
     -------
@@ -122,13 +122,13 @@ def plot_coverage(
         With the coverage on the left axis and the size on the right one.
     """
     chart = coverage_chart(predictor, outputs, targets, coverages)
-    figure = _figure("coverage asked for", "coverage reached")
+    figure = _figure("target coverage", "measured coverage")
     around = [*chart.asked, *chart.asked[::-1]], [*chart.high, *chart.low[::-1]]
     figure.add_scatter(
         name="95 % interval", x=around[0], y=around[1], fill="toself", mode="none", fillcolor="rgba(0, 114, 178, 0.2)"
     )
-    _line(figure, "coverage reached", chart.asked, chart.reached, COLORS[0], mode="lines+markers")
-    _line(figure, "as asked for", chart.asked, chart.asked, GRAY, dash="dot")
+    _line(figure, "measured coverage", chart.asked, chart.reached, COLORS[0], mode="lines+markers")
+    _line(figure, "target", chart.asked, chart.asked, GRAY, dash="dot")
     style = {"mode": "lines+markers", "dash": "dash", "yaxis": "y2"}
     _line(figure, "mean size (right)", chart.asked, chart.sizes, COLORS[1], **style)
     figure.update_layout(yaxis2={"title": {"text": "mean size"}, "overlaying": "y", "side": "right", "showgrid": False})
@@ -163,7 +163,7 @@ def plot_reliability(
     style = {"mode": "lines+markers", "dash": "dash"}
     _line(figure, "accuracy of the top label", chart.confidence, chart.accuracy, COLORS[1], **style)
     _line(figure, "confidence = accuracy", [0, 1], [0, 1], GRAY, dash="dot")
-    figure.add_hline(chart.target, line={"dash": "dashdot", "color": GRAY}, annotation_text="coverage asked for")
+    figure.add_hline(chart.target, line={"dash": "dashdot", "color": GRAY}, annotation_text="target coverage")
     return figure
 
 
@@ -252,7 +252,7 @@ def against_target(data: Mapping[str, Any], what: str) -> Figure:
     for (name, color), dash in zip(BOTH, ("dash", "solid"), strict=True):
         _line(figure, name, curve["targets"], curve[name][what], color, mode="lines+markers", dash=dash)
     if what == "coverage":
-        _line(figure, "what was asked for", curve["targets"], curve["targets"], GRAY, dash="dot")
+        _line(figure, "target", curve["targets"], curve["targets"], GRAY, dash="dot")
     figure.add_vline(data["headline"]["target"], line={"color": GRAY, "width": 1})
     return figure
 

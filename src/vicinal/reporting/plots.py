@@ -1,4 +1,4 @@
-"""Pictures of numbers computed elsewhere; matplotlib is imported here, and for the paper's figures.
+"""Plots of evaluations and reports, drawn with matplotlib.
 
 Every function draws into `ax`, or into a new figure, and returns the Axes: `axes.figure.savefig("a.png")` saves it.
 `vicinal.plots.interactive` has the same functions with plotly.
@@ -36,29 +36,34 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = (":", "--", "-", "-.")
 
 BOTH = (("split", COLORS[1], "//"), ("neighborhood", COLORS[0], None))
-"""What is compared, with color and hatching."""
+"""The two compared predictors, with color and hatching."""
 
 
 def plot_intervals(
     intervals: PredictionIntervals, feature: ArrayLike, targets: ArrayLike | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw intervals against a feature.
+    """Plot intervals against a feature.
 
     Parameters
     ----------
     intervals : PredictionIntervals
-        What `predict` returned.
+        What `predict` returned for n rows.
     feature : array-like of shape (n,)
-        Where each row stands on the horizontal axis.
+        Horizontal position of each row.
     targets : array-like of shape (n,), optional
-        The truth: dots, those outside their interval marked.
+        The truth, drawn as dots; values outside their interval are marked.
     ax : Axes, optional
-        What to draw into; without, a new figure.
+        Where to draw. Default: a new figure.
 
     Returns
     -------
     Axes
         With a bar for each interval.
+
+    Raises
+    ------
+    ShapeMismatch
+        If the numbers of rows differ.
 
     Examples
     --------
@@ -79,19 +84,24 @@ def plot_intervals(
 
 
 def plot_groups(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
-    """Draw the coverage of each group, with intervals that hold for all of them together.
+    """Plot the coverage of each group, with confidence intervals that hold for all groups together.
 
     Parameters
     ----------
     evaluation : Evaluation
         What `evaluate(..., groups=...)` returned.
     ax : Axes, optional
-        What to draw into; without, a new figure.
+        Where to draw. Default: a new figure.
 
     Returns
     -------
     Axes
         With a point and an error bar for each group.
+
+    Raises
+    ------
+    Incompatible
+        If the evaluation has no groups.
 
     Examples
     --------
@@ -121,25 +131,25 @@ def plot_coverage(
     coverages: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the coverage reached against the coverage asked for, and the mean size beside it.
+    """Plot measured coverage against target coverage, with the mean size on a second axis.
 
     Parameters
     ----------
     predictor : SetPredictor or IntervalPredictor
-        What `calibrate` returned.
+        A calibrated predictor.
     outputs : ModelOutputs
-        Rows that it was not calibrated on.
+        Outputs of the model for n rows that did not calibrate.
     targets : array-like of shape (n,)
-        Their truth.
+        Labels or values: the truth.
     coverages : sequence of float
-        What is asked for.
+        Target coverages.
     ax : Axes, optional
-        What to draw into; without, a new figure.
+        Where to draw. Default: a new figure.
 
     Returns
     -------
     Axes
-        Those of the coverage; the size is on a second vertical axis.
+        The axes of coverage.
 
     Examples
     --------
@@ -147,19 +157,19 @@ def plot_coverage(
     >>> data = vc.datasets.load_cifar100_resnet18()
     >>> predictor = vc.calibrate(data.outputs[:500], data.labels[:500], 0.9, method=vc.Split())
     >>> vc.plots.plot_coverage(predictor, data.outputs[500:900], data.labels[500:900]).get_xlabel()
-    'coverage asked for'
+    'target coverage'
     """
     chart, axes = coverage_chart(predictor, outputs, targets, coverages), new_axes(ax)
     axes.fill_between(chart.asked, chart.low, chart.high, color=COLORS[0], alpha=0.2, label="95 % interval")
-    axes.plot(chart.asked, chart.reached, "o-", color=COLORS[0], label="coverage reached")
-    axes.plot(chart.asked, chart.asked, ":", color="0.4", label="as asked for")
-    axes.set_xlabel("coverage asked for")
-    axes.set_ylabel("coverage reached")
+    axes.plot(chart.asked, chart.reached, "o-", color=COLORS[0], label="measured coverage")
+    axes.plot(chart.asked, chart.asked, ":", color="0.4", label="target")
+    axes.set_xlabel("target coverage")
+    axes.set_ylabel("measured coverage")
     sizes = axes.twinx()
     axes.plot([], [], "s--", color=COLORS[1], label="mean size (right)")
     sizes.plot(chart.asked, chart.sizes, "s--", color=COLORS[1])
     sizes.set_ylabel("mean size")
-    finish(axes).legend(loc="upper left", frameon=False)  # beside it the sizes have their axis
+    finish(axes).legend(loc="upper left", frameon=False)  # on the right is the axis of sizes
     return axes
 
 
@@ -170,25 +180,25 @@ def plot_reliability(
     parts: int = 10,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how often the model's top label is right, and how often the set holds the truth, against the confidence.
+    """Plot the accuracy of the model's top label and the coverage of the sets against the model's confidence.
 
     Parameters
     ----------
     predictor : SetPredictor
-        What `calibrate` returned; the probabilities are those after its probability model.
+        A calibrated predictor; probabilities are those after its probability model.
     outputs : ClassificationOutputs
-        Rows that it was not calibrated on.
+        Outputs of the model for n rows that did not calibrate.
     targets : array-like of shape (n,)
-        Their truth.
+        Labels: the truth.
     parts : int
-        Number of about equally large groups of rows, by confidence.
+        Number of groups of rows of about equal size, by confidence.
     ax : Axes, optional
-        What to draw into; without, a new figure.
+        Where to draw. Default: a new figure.
 
     Returns
     -------
     Axes
-        With the accuracy of the model and the coverage of the sets in each group.
+        With a point for each group.
 
     Examples
     --------
@@ -202,14 +212,37 @@ def plot_reliability(
     axes.plot(chart.confidence, chart.coverage, "o-", color=COLORS[0], label="coverage of the sets")
     axes.plot(chart.confidence, chart.accuracy, "s--", color=COLORS[1], label="accuracy of the top label")
     axes.plot([0, 1], [0, 1], ":", color="0.4", label="confidence = accuracy")
-    axes.axhline(chart.target, color="0.5", linestyle="-.", label="coverage asked for")
+    axes.axhline(chart.target, color="0.5", linestyle="-.", label="target coverage")
     axes.set_xlabel("mean confidence of the model")
     axes.set_ylabel("share of the rows")
     return finish(axes)
 
 
 def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], ax: Axes | None = None) -> Axes:
-    """Draw mean size against measured coverage, one line per method, one point per target."""
+    """Plot mean size against measured coverage: a line for each method, a point for each target coverage.
+
+    Parameters
+    ----------
+    curves : mapping of str to sequence of Evaluation
+        For each method, its evaluations at several target coverages.
+    ax : Axes, optional
+        Where to draw. Default: a new figure.
+
+    Returns
+    -------
+    Axes
+        With a logarithmic vertical axis.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> predictor = vc.calibrate(data.outputs[:500], data.labels[:500], 0.9, method=vc.Split())
+    >>> tests, labels = data.outputs[500:900], data.labels[500:900]
+    >>> found = [vc.evaluate(sets, labels) for sets in predictor.predict_at(tests, [0.8, 0.9])]
+    >>> vc.plots.size_against_coverage({"Split, LAC": found}).get_yscale()
+    'log'
+    """
     with needs("matplotlib", "plots"):
         from matplotlib.ticker import LogLocator, NullLocator
     axes = new_axes(ax)
@@ -225,14 +258,36 @@ def size_against_coverage(curves: Mapping[str, Sequence[Evaluation]], ax: Axes |
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("coverage reached on test rows")
+    axes.set_xlabel("measured coverage on test rows")
     axes.set_ylabel("mean set size (log scale)")
     axes.set_title("Size against coverage: lower is smaller")
     return finish(axes)
 
 
 def coverage_by_confidence(methods: Mapping[str, Evaluation], ax: Axes | None = None) -> Axes:
-    """Draw coverage in each tenth of the rows, from the least to the most confident, one line per method."""
+    """Plot coverage by tenth of the rows, from the least to the most confident: a line for each method.
+
+    Parameters
+    ----------
+    methods : mapping of str to Evaluation
+        For each method, its evaluation.
+    ax : Axes, optional
+        Where to draw. Default: a new figure.
+
+    Returns
+    -------
+    Axes
+        With a point for each tenth.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> predictor = vc.calibrate(data.outputs[:500], data.labels[:500], 0.9, method=vc.Split())
+    >>> found = vc.evaluate(predictor.predict(data.outputs[500:900]), data.labels[500:900])
+    >>> vc.plots.coverage_by_confidence({"Split, LAC": found}).get_ylabel()
+    'coverage'
+    """
     axes = new_axes(ax)
     styles = _styles(methods)
     for name, found in methods.items():
@@ -258,7 +313,31 @@ def static(data: Mapping[str, Any], folder: None = ...) -> dict[str, Axes]: ...
 @overload
 def static(data: Mapping[str, Any], folder: str | Path) -> list[Path]: ...
 def static(data: Mapping[str, Any], folder: str | Path | None = None) -> dict[str, Axes] | list[Path]:
-    """Draw what a report shows (see `vicinal.reporting.gather_report`): Axes by name, or with `folder` a file each."""
+    """Draw the plots of a report, or save them as PNG files.
+
+    Parameters
+    ----------
+    data : mapping
+        What `vicinal.reporting.gather_report` returned.
+    folder : str or Path, optional
+        Where to save; it is created if needed. Default: nothing is saved.
+
+    Returns
+    -------
+    dict of str to Axes, or list of Path
+        The plots by name; with `folder` the files, one for each plot.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import vicinal as vc
+    >>> from vicinal.reporting import gather_report
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> predictor = vc.calibrate(data.outputs[:300], data.labels[:300], 0.9, localizer=vc.Uniform(50))
+    >>> found = gather_report(predictor, data.outputs[300:600], data.labels[300:600])
+    >>> vc.plots.static(found, tempfile.mkdtemp())[0].name
+    'sizes.png'
+    """
     drawn = {
         "sizes": size_histogram(data),
         "coverage_against_target": against_target(data, "coverage"),
@@ -275,7 +354,26 @@ def static(data: Mapping[str, Any], folder: str | Path | None = None) -> dict[st
 
 
 def size_histogram(data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Draw how many rows have each size, Split beside neighborhood."""
+    """Plot the number of rows by size, with and without the neighborhood.
+
+    Parameters
+    ----------
+    data : mapping
+        What `vicinal.reporting.gather_report` returned.
+    ax : Axes, optional
+        Where to draw. Default: a new figure.
+
+    Returns
+    -------
+    Axes
+        With two bars for each size.
+
+    Examples
+    --------
+    >>> sizes = {"values": ["1", "2"], "split": [3, 1], "neighborhood": [4, 0]}
+    >>> size_histogram({"sizes": sizes, "headline": {"size_word": "labels"}}).get_xlabel()
+    'size (labels)'
+    """
     sizes = data["sizes"]
     axes = new_axes(ax)
     places = range(len(sizes["values"]))
@@ -284,18 +382,40 @@ def size_histogram(data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     axes.set_xticks(list(places), sizes["values"], rotation=0 if len(sizes["values"]) <= 16 else 90)  # noqa: PLR2004
     axes.set_xlabel(f"size ({data['headline']['size_word']})")
     axes.set_ylabel("test rows")
-    axes.set_title("How large the answers are")
+    axes.set_title("Sizes of the answers")
     return finish(axes)
 
 
 def against_target(data: Mapping[str, Any], what: str, ax: Axes | None = None) -> Axes:
-    """Draw coverage or mean size against the target, Split beside neighborhood."""
+    """Plot coverage or mean size against target coverage, with and without the neighborhood.
+
+    Parameters
+    ----------
+    data : mapping
+        What `vicinal.reporting.gather_report` returned.
+    what : str
+        "coverage" or "size".
+    ax : Axes, optional
+        Where to draw. Default: a new figure.
+
+    Returns
+    -------
+    Axes
+        With two lines.
+
+    Examples
+    --------
+    >>> line = {"coverage": [0.8, 0.9], "size": [1.0, 2.0]}
+    >>> data = {"curve": {"targets": [0.8, 0.9], "split": line, "neighborhood": line}}
+    >>> against_target({**data, "headline": {"target": 0.9, "size_word": "labels"}}, "size").get_ylabel()
+    'mean size (labels)'
+    """
     curve, headline = data["curve"], data["headline"]
     axes = new_axes(ax)
     for (name, color, _), line, marker in zip(BOTH, ("--", "-"), MARKERS, strict=False):
         axes.plot(curve["targets"], curve[name][what], line, color=color, marker=marker, label=name)
     if what == "coverage":
-        axes.plot(curve["targets"], curve["targets"], ":", color="0.5", label="what was asked for")
+        axes.plot(curve["targets"], curve["targets"], ":", color="0.5", label="target")
     axes.axvline(headline["target"], color="0.6", linewidth=1)
     axes.set_xlabel("target coverage")
     axes.set_ylabel("coverage" if what == "coverage" else f"mean size ({headline['size_word']})")
@@ -304,7 +424,28 @@ def against_target(data: Mapping[str, Any], what: str, ax: Axes | None = None) -
 
 
 def coverage_in_groups(groups: Mapping[str, Any], data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Draw the coverage of each group of rows, in ascending order of the neighborhood's where groups are many."""
+    """Plot the coverage of each group of rows; more than ten groups are sorted by their coverage with the neighborhood.
+
+    Parameters
+    ----------
+    groups : mapping
+        `names`, and the coverages `split` and `neighborhood` of each group.
+    data : mapping
+        What `vicinal.reporting.gather_report` returned.
+    ax : Axes, optional
+        Where to draw. Default: a new figure.
+
+    Returns
+    -------
+    Axes
+        With two points for each group.
+
+    Examples
+    --------
+    >>> groups = {"names": ["a", "b"], "split": [0.8, 0.9], "neighborhood": [0.9, 0.9]}
+    >>> coverage_in_groups(groups, {"headline": {"target": 0.9}}).get_ylabel()
+    'coverage'
+    """
     order, many = group_order(groups), len(groups["names"]) > MANY
     axes = new_axes(ax)
     for (name, color, _), marker in zip(BOTH, ("s", "o"), strict=True):
@@ -321,7 +462,26 @@ def coverage_in_groups(groups: Mapping[str, Any], data: Mapping[str, Any], ax: A
 
 
 def tuning_frontier(frontier: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Draw every candidate's size and worst tenth, those nobody beats, and the winner."""
+    """Plot size and worst tenth of every candidate, and mark the frontier and the winner.
+
+    Parameters
+    ----------
+    frontier : mapping
+        The entry `frontier` of what `vicinal.reporting.gather_report` returned.
+    ax : Axes, optional
+        Where to draw. Default: a new figure.
+
+    Returns
+    -------
+    Axes
+        With a point for each candidate.
+
+    Examples
+    --------
+    >>> candidate = {"size": 2.0, "worst": 0.8, "everyone": True}
+    >>> tuning_frontier({"candidates": [candidate], "winner": 0, "frontier": [0]}).get_ylabel()
+    'coverage of the least covered tenth'
+    """
     candidates, best = frontier["candidates"], frontier["candidates"][frontier["winner"]]
     kinds = {
         "candidate": ([one for one in candidates if not one["everyone"]], ".", "0.7"),
@@ -334,18 +494,36 @@ def tuning_frontier(frontier: Mapping[str, Any], ax: Axes | None = None) -> Axes
     axes.plot(*_places([candidates[at] for at in frontier["frontier"]]), "D-", color=COLORS[2], label="frontier")
     axes.scatter(*_places([best]), marker="*", s=220, color=COLORS[4], edgecolor="k", zorder=3, label="chosen")
     axes.set_xlabel("mean size on the tuning rows")
-    axes.set_ylabel("coverage of the worst tenth")
+    axes.set_ylabel("coverage of the least covered tenth")
     axes.set_title("Left is smaller, up is more even")
     return finish(axes)
 
 
 def landscape(data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Draw calibration rows in two dimensions, colored by their local threshold."""
+    """Plot calibration rows in two dimensions, colored by their local threshold.
+
+    Parameters
+    ----------
+    data : mapping
+        The entry `map` of what `vicinal.reporting.gather_report` returned.
+    ax : Axes, optional
+        Where to draw. Default: a new figure.
+
+    Returns
+    -------
+    Axes
+        With a point for each row.
+
+    Examples
+    --------
+    >>> landscape({"x": [0.0, 1.0], "y": [0.0, 1.0], "threshold": [0.5, 0.6], "method": "PCA"}).get_title()
+    'Local thresholds (PCA)'
+    """
     axes = new_axes(ax)
     found = axes.scatter(data["x"], data["y"], c=data["threshold"], s=8, cmap="viridis", label="calibration row")
     axes.figure.colorbar(found, ax=axes, label="local threshold")
     axes.set_aspect("equal")
-    axes.set_title(f"Where thresholds are high and low ({data['method']})")
+    axes.set_title(f"Local thresholds ({data['method']})")
     return finish(axes)
 
 
@@ -354,7 +532,7 @@ def _places(candidates: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Give a name "method, score" the line of its method and the color and marker of its score."""
+    """Give each name "method, score" a line style for its method, and a color and a marker for its score."""
     lines: dict[str, int] = {}
     colors: dict[str, int] = {}
     styles = {}
@@ -373,19 +551,51 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def new_axes(ax: Axes | None) -> Axes:
-    """Return the Axes to draw into: those given, or those of a new figure, which no window shows by itself."""
+    """Return the Axes to draw into: those given, or those of a new figure.
+
+    Parameters
+    ----------
+    ax : Axes or None
+        Axes to draw into.
+
+    Returns
+    -------
+    Axes
+        The same Axes, or new ones. A new figure is not shown by itself.
+
+    Examples
+    --------
+    >>> float(new_axes(None).get_figure().get_figwidth())
+    8.0
+    """
     if ax is not None:
         return ax
     with needs("matplotlib", "plots"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")
-    FigureCanvasAgg(figure)  # no global state, no window, no thread trouble
+    FigureCanvasAgg(figure)  # no global state, no window, safe in threads
     return figure.add_subplot()
 
 
 def finish(axes: Axes) -> Axes:
-    """Add a grid and, where something is named, a legend."""
+    """Add a grid and, if anything has a label, a legend.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        The same Axes.
+
+    Examples
+    --------
+    >>> finish(new_axes(None)).get_legend() is None
+    True
+    """
     axes.grid(visible=True, alpha=0.3)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
@@ -393,9 +603,28 @@ def finish(axes: Axes) -> Axes:
 
 
 def save(axes: Axes, path: Path) -> Path:
-    """Save the figure of Axes to a file; return its path."""
+    """Save the figure of Axes to a file.
+
+    Parameters
+    ----------
+    axes : Axes
+        What one of the functions here returned.
+    path : Path
+        The file to write.
+
+    Returns
+    -------
+    Path
+        The same path.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> save(new_axes(None), Path(tempfile.mkdtemp()) / "a.png").name
+    'a.png'
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = axes.get_figure(root=True)
-    assert figure is not None  # noqa: S101  Axes that are drawn into belong to one
+    assert figure is not None  # noqa: S101  Axes belong to a figure
     figure.savefig(path, dpi=150)
     return path

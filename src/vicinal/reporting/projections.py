@@ -1,4 +1,4 @@
-"""Two dimensions of many, to look at."""
+"""Projections of representations to two dimensions, for plots."""
 
 from __future__ import annotations
 
@@ -12,21 +12,33 @@ from vicinal.representations import PrincipalComponents
 
 
 class Projection(ABC):
-    """A way to lay rows out in the plane."""
+    """A map of rows to the plane."""
 
     name: str
 
     @abstractmethod
     def of(self, rows: Reals) -> Floats:
-        """Return the place of each row, (n, 2)."""
+        """Return the position of each row.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Representations.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Positions.
+        """
 
 
 @dataclass(frozen=True)
 class PCA(Projection):
-    """The two directions with the most variance: quick, and distances mean something.
+    """The two principal components: fast, and distances keep their meaning.
 
     Examples
     --------
+    >>> import numpy as np
     >>> PCA().of(np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [2.0, 0.1, 1.0]])).shape
     (3, 2)
     """
@@ -34,7 +46,18 @@ class PCA(Projection):
     name = "PCA"
 
     def of(self, rows: Reals) -> Floats:
-        """Return the place of each row, (n, 2); rows of one column lie on a line."""
+        """Return the position of each row; rows of one column lie on a line.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Representations.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Positions.
+        """
         table = np.asarray(rows, dtype=np.float64)
         if table.shape[1] < 2:  # noqa: PLR2004
             table = np.column_stack([table, np.zeros(len(table))])
@@ -43,7 +66,18 @@ class PCA(Projection):
 
 @dataclass(frozen=True)
 class TSNE(Projection):
-    """t-SNE: shows clusters, takes longer, and distances between clusters mean little.
+    """t-SNE: shows clusters, is slower, and distances between clusters mean little.
+
+    Parameters
+    ----------
+    perplexity : float
+        Effective number of neighbors of each row.
+    seed : int
+        Seed of the initial positions.
+
+    References
+    ----------
+    van der Maaten and Hinton, "Visualizing Data using t-SNE", JMLR 2008.
 
     Examples
     --------
@@ -61,7 +95,18 @@ class TSNE(Projection):
         seed_number("seed", self.seed)
 
     def of(self, rows: Reals) -> Floats:
-        """Return the place of each row, (n, 2)."""
+        """Return the position of each row.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Representations.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Positions.
+        """
         from sklearn.manifold import TSNE as ScikitTSNE
 
         near = min(float(self.perplexity), max(1.0, (len(rows) - 1) / 3))

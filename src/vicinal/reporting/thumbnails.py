@@ -1,4 +1,4 @@
-"""Small pictures of rows as data URIs: each is written into the report once."""
+"""Thumbnails of rows as data URIs; each is written into the report once."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from vicinal._util.extras import needs
 from vicinal.errors import InvalidValue, ShapeMismatch
 
 LARGEST = 96
-"""Pixels of the longer side of a thumbnail."""
+"""Longer side of a thumbnail, in pixels."""
 
 BYTES_MOST = 255
 
 
 @dataclass(eq=False)
 class Thumbnails:
-    """Data URIs by name, filled as rows are shown."""
+    """Data URIs by name, added as rows are shown."""
 
     found: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, row: int, images: NDArray[Any] | None) -> str | None:
-        """Return the name of a row's picture, or None where there is none."""
+        """Return the name of a row's picture; None if there are no pictures."""
         if images is None:
             return None
         if row >= len(images):
             msg = (
-                f"neighbor_images must show every row that can be a neighbor; got {len(images)}, but row {row} is one."
+                f"neighbor_images must have a picture of every row that can be a neighbor; got {len(images)} pictures, "
+                f"but row {row} is a neighbor."
             )
             raise ShapeMismatch(msg)
         name = f"{kind}{row}"
@@ -42,7 +43,7 @@ class Thumbnails:
 
 
 def as_images(values: ArrayLike | None, n_rows: int | None, name: str) -> NDArray[Any] | None:
-    """Return pictures, (n, height, width) or (n, height, width, 3), in bytes or in shares from 0 to 1."""
+    """Return pictures of shape (n, height, width) or (n, height, width, 3), as bytes or as floats from 0 to 1."""
     if values is None:
         return None
     array = as_array(values, name)

@@ -361,7 +361,7 @@ GOOD = b'{"logits": [1.5, 2], "labels": 3}\n'
         (GOOD + b"{\n", ["line 2", "not JSON"]),
         (GOOD + b"\n\n{}\n", ["line 4", "lacks", "'labels'", "logits"]),
         (GOOD + b'{"logits": [1, 2]}\n', ["line 2", "lacks the key 'labels'"]),
-        (GOOD + b'{"logits": [1, 2], "labels": 3, "x\\n": 4}\n', ["line 2", "besides", "'x\\n'"]),
+        (GOOD + b'{"logits": [1, 2], "labels": 3, "x\\n": 4}\n', ["line 2", "has an additional key", "'x\\n'"]),
         (GOOD + b'{"logits": [1, 2], "labels": 3, "labels": 4}\n', ["line 2", "twice"]),
         (GOOD + b'{"logits": [1, NaN], "labels": 3}\n', ["line 2", "NaN"]),
         (GOOD + b'{"logits": [1, -Infinity], "labels": 3}\n', ["line 2", "-Infinity"]),
@@ -627,11 +627,11 @@ def old_bomb(path: Path) -> Path:
 
 
 def test_old_and_annotated_arrow_streams_are_refused(tmp_path):
-    refused(lambda: open_table([str(old_bomb(tmp_path / "x.arrow"))]), "old form", "newer pyarrow")
+    refused(lambda: open_table([str(old_bomb(tmp_path / "x.arrow"))]), "old Arrow stream", "newer pyarrow")
     table = pa.table({"logits": [1.0]})
     with pa.OSFile(str(tmp_path / "y.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_batch(table.to_batches()[0], custom_metadata={"a": "b"})
-    refused(lambda: open_table([str(tmp_path / "y.arrow")]), "old form")
+    refused(lambda: open_table([str(tmp_path / "y.arrow")]), "old Arrow stream")
 
 
 def test_parquet_bombs_take_no_memory(tmp_path):

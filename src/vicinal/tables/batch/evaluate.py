@@ -76,7 +76,7 @@ def evaluate_file(
     >>> from vicinal.tables import open_table
     >>> from vicinal.tables.rows import recognize_columns
     >>> path = Path(tempfile.mkdtemp()) / "rows.npz"
-    >>> np.savez(path, predictions=np.zeros(10), targets=np.arange(10.0))
+    >>> np.savez(path, predictions=np.zeros(10), targets=np.arange(10.0) + 0.5)
     >>> outputs = vc.ModelOutputs.from_predictions(np.zeros(50))
     >>> predictor = vc.calibrate(outputs, np.arange(50.0), 0.8, method=vc.Split())
     >>> evaluate_file(predictor, recognize_columns(open_table([str(path)]), truth=True)).coverage
