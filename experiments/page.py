@@ -14,9 +14,10 @@ from vicinal._util.files import replacing
 HEAD = """# The paper, table by table
 
 Every table and figure of *Improving Uncertainty Quantification of Deep Classifiers via Neighborhood Conformal
-Prediction* (Ghosh, Belkhouja, Yan and Doppa, AAAI 2023) on real data, beside the paper's own numbers{small}. This page is
-made by `python -m experiments {names} --data DIR`. The results of every run, with seeds and fingerprints of the data, are in
-the files `study-*.json` of its output folder (here `{out}`), and so is every table as Markdown, LaTeX and JSON.
+Prediction* (Ghosh, Belkhouja, Yan and Doppa, AAAI 2023) on real data, beside the paper's own numbers{small}. This page
+is made by `python -m experiments {names} --data DIR`. The results of every run, with seeds and fingerprints of the data,
+are in the files `study-*.json` of its output folder (here `{out}`), and so is every table as
+Markdown, LaTeX and JSON.
 
 How to read it:
 
@@ -24,8 +25,8 @@ How to read it:
   method with its baseline, not the last digits.
 - **forced in after**: the baseline as the paper ran it. The calibration allows empty sets, and afterwards
   an empty set gets the top label. This increases the coverage.
-- **as returned**: the same score; the calibration is that of the returned sets, which may be empty. **NeverEmpty**: the rule
-  that the top label is always in the set is part of the score, and therefore of the calibration.
+- **as returned**: the same score; the calibration is that of the returned sets, which may be empty. **NeverEmpty**: the
+  rule that the top label is always in the set is part of the score, and therefore of the calibration.
 - **Split** has no neighborhood. **Exact** has one, and the finite-sample guarantee. **PaperLiteral** is the paper's
   Algorithm 2 to the letter, without a guarantee. **Released code** is what the authors' program does, which is neither:
   scores times exp(-distance / width) among logits, a plain interpolated quantile, the width bisected on held-out
@@ -33,8 +34,8 @@ How to read it:
 - Sizes can be compared only at the same coverage: here, if mean coverages differ by less than .005.
 - "not run here": the data was not available. The [end of the page](#not-run-here) says what to download.
 
-To make the page again, in a checkout of the repository (extras `plots`, `faiss`; under an hour on two cores; finished pieces
-are kept):
+To make the page again, in a checkout of the repository (extras `plots`, `faiss`; under an hour on two cores; finished
+pieces are kept):
 
 ```text
 python -m experiments all --data DIR                           outputs/, regression/, cifar100/, cifar10/ in DIR
