@@ -14,27 +14,28 @@ from vicinal._util.files import replacing
 HEAD = """# The paper, table by table
 
 Every table and figure of *Improving Uncertainty Quantification of Deep Classifiers via Neighborhood Conformal
-Prediction* (Ghosh, Belkhouja, Yan and Doppa, AAAI 2023) on real data, beside the paper's own numbers{small}. Made by
-`python -m experiments {names} --data DIR`; the numbers behind it, run by run with seeds and fingerprints of the data,
-are in the files `study-*.json` of its folder (here `{out}`), every table there as Markdown, LaTeX and JSON too.
+Prediction* (Ghosh, Belkhouja, Yan and Doppa, AAAI 2023) on real data, beside the paper's own numbers{small}. This page
+is made by `python -m experiments {names} --data DIR`. The results of every run, with seeds and fingerprints of the data,
+are in the files `study-*.json` of its output folder (here `{out}`), and so is every table as
+Markdown, LaTeX and JSON.
 
 How to read it:
 
-- **paper** columns are copied from the paper. Its networks, training and machine differed from ours: compare what a
-  method does to its baseline, not the last digit.
-- **forced in after**: the baseline as the paper ran it. Sets are calibrated with empty ones allowed, and afterwards an
-  empty set gets the top label: coverage rises.
-- **as returned**: the same score, calibrated for the sets that are returned, empty ones included. **NeverEmpty**: the
-  rule that the top label belongs is part of the score, and calibrated as such.
+- **paper** columns are copied from the paper. Its networks, training and machine differed from ours: compare each
+  method with its baseline, not the last digits.
+- **forced in after**: the baseline as the paper ran it. The calibration allows empty sets, and afterwards
+  an empty set gets the top label. This increases the coverage.
+- **as returned**: the same score; the calibration is that of the returned sets, which may be empty. **NeverEmpty**: the
+  rule that the top label is always in the set is part of the score, and therefore of the calibration.
 - **Split** has no neighborhood. **Exact** has one, and the finite-sample guarantee. **PaperLiteral** is the paper's
   Algorithm 2 to the letter, without a guarantee. **Released code** is what the authors' program does, which is neither:
   scores times exp(-distance / width) among logits, a plain interpolated quantile, the width bisected on held-out
   coverage.
-- Sizes can be compared only at matched coverage: means within .005.
-- "not run here": the data could not be had; what to download is said [at the end](#not-run-here). No number is made up.
+- Sizes can be compared only at the same coverage: here, if mean coverages differ by less than .005.
+- "not run here": the data was not available. The [end of the page](#not-run-here) says what to download.
 
-To make it again, in a checkout of the repository (extras `plots`, `faiss`; under an hour on two cores; finished pieces
-are kept):
+To make the page again, in a checkout of the repository (extras `plots`, `faiss`; under an hour on two cores; finished
+pieces are kept):
 
 ```text
 python -m experiments all --data DIR                           outputs/, regression/, cifar100/, cifar10/ in DIR
@@ -42,8 +43,8 @@ python -m experiments set-size coverage --data DIR             some items
 make reproduce DATA=DIR                                        all, and this page
 ```
 
-Outputs are looked for in `--trained` (default `experiments/outputs`, where those of the ResNet-50 and ResNet-101 on
-CIFAR-100 and of the perceptrons lie, with their recipes), then in `DIR/outputs`. To make them from the start:
+Saved outputs are read from `--trained` (default `experiments/outputs`, where those of the ResNet-50 and ResNet-101 on
+CIFAR-100 and of the perceptrons lie, with their recipes), then in `DIR/outputs`. To make them from scratch:
 
 ```text
 python -m experiments.cifar_sheets BINARY DIR/cifar100         the sheets of images, of CIFAR's binary files

@@ -32,7 +32,9 @@ table.head()
 # the others. ``target_range`` says that the target cannot be negative.
 
 forest = make_pipeline(StandardScaler(), RandomForestRegressor(n_estimators=100, random_state=0))
-model = vc.NeighborhoodRegressor(forest, coverage=0.9, localizer=vc.Uniform(n_neighbors=0.5), random_state=0)
+model = vc.NeighborhoodRegressor(
+    forest, coverage=0.9, localizer=vc.Uniform(n_neighbors=0.5), target_range=(0, None), random_state=0
+)
 model.fit(X, y)
 intervals = model.predict_interval(X_test)
 pd.DataFrame({"lower": intervals.lower, "upper": intervals.upper, "truth": y_test.to_numpy()}).round(1).head()

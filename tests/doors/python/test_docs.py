@@ -70,3 +70,11 @@ def shell(code):
     found = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
     assert found.returncode == 0, found.stderr
     return found.stdout
+
+
+def test_the_reference_lists_every_public_name():
+    import vicinal
+
+    listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "reference" / "index.md").read_text(), re.MULTILINE))
+    modules = {"datasets", "errors", "plots", "reporting", "scorers", "testing"}
+    assert not set(vicinal.__all__) - modules - listed
