@@ -15,8 +15,8 @@ HEAD = """# The paper, table by table
 
 Every table and figure of *Improving Uncertainty Quantification of Deep Classifiers via Neighborhood Conformal
 Prediction* (Ghosh, Belkhouja, Yan and Doppa, AAAI 2023) on real data, beside the paper's own numbers{small}. This page
-is made by `python -m experiments {names} --data DIR`. The results of every run, with seeds and fingerprints of the data,
-are in the files `study-*.json` of its output folder (here `{out}`), and so is every table as
+is made by `python -m experiments {names} --data DIR`. The results of every run, with seeds and fingerprints of the
+data, are in the files `study-*.json` of its output folder (here `{out}`), and so is every table as
 Markdown, LaTeX and JSON.
 
 How to read it:

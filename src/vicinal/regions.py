@@ -99,7 +99,13 @@ class PredictionSets:
         return PredictionSets(*some, self.class_names, self.coverage, self.classes, self.advice)
 
     def explain_empty(self) -> str:
-        """Return how many sets are empty, why, and what to do; nothing where none is."""
+        """Say how many sets are empty, why, and what to do.
+
+        Returns
+        -------
+        str
+            One or two sentences; an empty string if no set is empty.
+        """
         return explain_empty_sets(int(np.sum(self.sizes == 0)), self.advice)
 
     def __iter__(self) -> Iterator[list[Any]]:
@@ -386,7 +392,13 @@ class PredictionIntervals:
         return f"PredictionIntervals({len(self)} rows{mean}{f', {empty} empty' if empty else ''})"
 
     def explain_empty(self) -> str:
-        """Return how many intervals are empty, and why; nothing where none is."""
+        """Say how many intervals are empty, and why.
+
+        Returns
+        -------
+        str
+            A sentence; an empty string if no interval is empty.
+        """
         empty = int(np.sum(self.lower > self.upper))
         said = "1 interval is empty" if empty == 1 else f"{empty} intervals are empty"
         return f"{said}: {CROSSED}" if empty else ""

@@ -67,24 +67,63 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """Does localization help here? `str` says what was found; every number is measured on the rows given."""
+    """What a predictor gains over plain split, measured on the rows given; `print` shows it.
+
+    Parameters
+    ----------
+    split, neighborhood : Evaluation
+        What was measured of plain split (or another baseline), and of the predictor.
+    size_difference, coverage_difference : Paired
+        Predictor minus baseline, on the same rows.
+    tenths : Groups
+        Coverage by tenth of the model's confidence; for a regression by the predicted value.
+    classes : Groups or None
+        Coverage by class; None for a regression.
+    effective_sizes : array of shape (n,)
+        How many neighbors of equal weight the neighbors of each row amount to.
+    thin_below : int
+        A neighborhood with fewer is thin: its quantile at this coverage is its largest score.
+    thin_share : float
+        Share of the rows with a thin neighborhood.
+    mean_threshold : float
+        Mean of the finite thresholds.
+    global_threshold : float
+        The threshold without a neighborhood.
+    silhouette_inputs, silhouette_representations : float or None
+        How well classes cluster, from -1 to 1; None where it was not measured.
+    theory : tuple of Theory
+        The quantities of the paper's theorem at several radii.
+    excess_risk : tuple of float or None
+        Excess risk of the target coverage (ERT) with its standard error; None without representations or enough rows.
+    advice : str
+        What was gained, what it cost, and what to try.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> near = vc.Exponential(n_neighbors=200, bandwidth=2.0)
+    >>> predictor = vc.calibrate(data.outputs[:1500], data.labels[:1500], 0.9, localizer=near)
+    >>> vc.diagnose(predictor, data.outputs[1500:2000], data.labels[1500:2000]).split.rows
+    500
+    """
 
     split: Evaluation
     neighborhood: Evaluation
-    size_difference: Paired  # neighborhood minus split
+    size_difference: Paired
     coverage_difference: Paired
-    tenths: Groups  # by the model's confidence; for a regression by the predicted value
+    tenths: Groups
     classes: Groups | None
-    effective_sizes: Floats  # (n,) neighbors that count, if all counted alike
-    thin_below: int  # a neighborhood with fewer is thin: a quantile at this coverage is then its largest score
+    effective_sizes: Floats
+    thin_below: int
     thin_share: float
-    mean_threshold: float  # of the rows whose threshold is finite
+    mean_threshold: float
     global_threshold: float
     silhouette_inputs: float | None
     silhouette_representations: float | None
     theory: tuple[Theory, ...]
-    excess_risk: tuple[float, float] | None  # ERT with its standard error; None without representations or rows enough
-    advice: str  # what was gained, what it cost, and what to try
+    excess_risk: tuple[float, float] | None
+    advice: str
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.split.rows} rows: {self.advice})"

@@ -187,6 +187,8 @@ def evaluate(
         What `predict` returned for n rows.
     targets : array-like of shape (n,)
         Labels (numbers or names) or values: the truth.
+    *misplaced
+        Not accepted: an error shows how to pass everything else by name.
     groups : array-like of shape (n,), mapping or data frame, optional
         One or several columns, such as a hospital, by which coverage is reported. Numbers with more than twenty
         distinct values are cut into fifths.

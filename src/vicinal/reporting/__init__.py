@@ -146,7 +146,51 @@ def gather_report(
     title: str | None = None,
     seed: int = 0,
 ) -> dict[str, object]:
-    """Return all that `report` shows, as numbers and words; `vicinal.plots.static` draws it with matplotlib."""
+    """Return all that `report` shows, as numbers and words; `vicinal.plots.static` draws it with matplotlib.
+
+    Parameters
+    ----------
+    predictor : SetPredictor or IntervalPredictor
+        What `calibrate` returned.
+    outputs : ModelOutputs
+        Rows that it was not calibrated on, at least 20.
+    targets : array-like of shape (n,)
+        Their truth.
+    baseline : SetPredictor or IntervalPredictor, optional
+        What to compare with, such as plain split with the default score. Without: the same predictor without its
+        neighborhood.
+    groups : array-like of shape (n,), or mapping or data frame of several, optional
+        Columns by which coverage is shown, such as a hospital.
+    tuning : TuningReport, optional
+        What `tune` returned; without, the predictor's own, if it was tuned by `calibrate`.
+    inputs : array-like of shape (n, ...), optional
+        The raw inputs, whose silhouette stands beside that of the representations.
+    images : array-like of shape (n, height, width) or (n, height, width, 3), optional
+        Pictures of the test rows: bytes, or shares from 0 to 1.
+    neighbor_images : array-like, optional
+        Pictures of the calibration rows, in the order in which `calibrate` got them.
+    projection : PCA or TSNE
+        How calibration rows are laid out in two dimensions.
+    rows : int
+        How many test rows can be explored.
+    title : str, optional
+        The title of the page.
+    seed : int
+        Draws the rows that are shown.
+
+    Returns
+    -------
+    dict
+        What the page draws, ready for JSON.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> predictor = vc.calibrate(data.outputs[:300], data.labels[:300], 0.9, method=vc.Split())
+    >>> gather_report(predictor, data.outputs[300:400], data.labels[300:400], rows=5)["task"]
+    'classification'
+    """
     _check(predictor, outputs, tuning, projection)
     rows, seed = whole_number("rows", rows, least=1), seed_number("seed", seed)
     pictures = Images(as_images(images, len(outputs), "images"), as_images(neighbor_images, None, "neighbor_images"))

@@ -12,7 +12,13 @@ from vicinal.representations import PrincipalComponents
 
 
 class Projection(ABC):
-    """A map of rows to the plane."""
+    """A map of rows to the plane.
+
+    Examples
+    --------
+    >>> isinstance(PCA(), Projection)
+    True
+    """
 
     name: str
 
