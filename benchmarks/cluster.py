@@ -48,7 +48,7 @@ def made(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def lists(table: np.ndarray) -> pa.Array:
-    """Return rows as Arrow keeps them."""
+    """Return rows as lists for Arrow."""
     return pa.FixedSizeListArray.from_arrays(pa.array(table.reshape(-1)), table.shape[1])
 
 
@@ -79,7 +79,7 @@ def timed(call: Callable[..., object], *given: Any, **named: Any) -> float:
 
 
 def on_ray(folder: Path, rows: Rows, workers: int, partition: int) -> tuple[float, float]:
-    """Return the seconds of a job with the start of Ray, and without."""
+    """Return the seconds of a job, with and without the start of Ray."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     started = time.perf_counter()
@@ -130,12 +130,12 @@ def prediction(folder: Path, n: int, rounds: int) -> tuple[list[str], float, flo
 
 
 def row_bytes() -> int:
-    """Return the bytes of a row as it is read."""
+    """Return the size of a row in memory, in bytes."""
     return 4 * (CLASSES + WIDTH) + 8
 
 
 def model(rate: float, fixed: float, cores: int, nodes: int, rows: float, partition: int) -> float:
-    """Return the seconds a job takes: what is fixed, what is divided, and the last partition, which is not."""
+    """Return the predicted seconds of a job: a fixed part, a part divided among workers, and the last partition."""
     workers = cores * nodes
     work = rows / (workers * rate)
     reading = rows * row_bytes() / (nodes * DISK)

@@ -25,7 +25,7 @@ SCORES = {
 def stream(
     data: vc.datasets.LabeledOutputs, score: vc.LAC, seed: int
 ) -> tuple[vc.DriftMonitor, np.ndarray, np.ndarray]:
-    """Return a monitor, and the scores of a stream without a shift and with one from its first row on."""
+    """Return a monitor, and the scores of a stream without a shift and of one with a shift from its first row on."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(data.labels))
     known, new = data[order[:CALIBRATED]], data[order[CALIBRATED : CALIBRATED + LENGTH]]

@@ -54,13 +54,13 @@ def write_rows(path: Path) -> None:
 
 
 def read_rows(path: Path) -> None:
-    """Read every row as prediction does, and do nothing with it."""
+    """Read every row as prediction does, without using it."""
     for _ in open_table([str(path)]).chunks(["logits", "representations"], 24_576):
         pass
 
 
 def reading_csv(folder: Path) -> list[str]:
-    """Read a CSV file of as many rows and classes, against pyarrow, which holds all of it."""
+    """Read a CSV file, and compare with pyarrow, which keeps all of it in memory."""
     path = folder / "rows.csv"
     logits = np.random.default_rng(5).standard_normal((ROWS // 10, CLASSES)).round(4)
     table = pa.table({f"logit_{number}": logits[:, number] for number in range(CLASSES)})
@@ -87,7 +87,7 @@ READERS = {
 
 
 def csv_job(job: str, folder: str) -> None:
-    """Read the CSV file in a child, since a process inherits the peak of its parent; print seconds and peak memory."""
+    """Read the CSV file in a child process, which has its own peak memory; print seconds and peak memory."""
     timing = "import sys, time\npath, start = sys.argv[1], time.time()\nread()\nprint(time.time() - start)"
     command = [sys.executable, "-c", f"{READERS[job]}\n{timing}", str(Path(folder) / "rows.csv")]
     seconds = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -96,7 +96,7 @@ def csv_job(job: str, folder: str) -> None:
 
 
 def predicting(folder: Path) -> list[str]:
-    """Predict the file with each method, by the command; return the lines of the table."""
+    """Predict the file with each method by the command line; return the lines of the table."""
     write_rows(folder / "rows.parquet")
     reading = median_seconds(lambda: read_rows(folder / "rows.parquet"), 3)
     logits, rows, labels = made_rows(CALIBRATION, 2)

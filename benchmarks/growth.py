@@ -36,7 +36,7 @@ CALIBRATION = {
 
 
 def point(peer: str, job: str, count: int) -> dict[str, float] | None:
-    """Return one point of a curve; None where it could not be had."""
+    """Return one point of a curve; None if the job failed."""
     python = sys.executable if peer == "vicinal" else str(environment(peer))
     command = [python, "-m", "peers.growing", peer, job, str(count)]
     try:
@@ -103,7 +103,7 @@ def grown(curves: Curves) -> list[str]:
 
 
 def largest(calibration: Curves) -> list[str]:
-    """Return a table of what the largest point of each curve took."""
+    """Return a table of time and memory at the largest point of each curve."""
     lines = [
         "| at most | calibration rows | calibrate s | peak GB | a row ms | alone ms | recall | coverage | size |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -69,7 +69,7 @@ def milliseconds(call: Callable[[], object], device: torch.device, repeats: int 
 
 
 def peak_megabytes(call: Callable[[], object], device: torch.device) -> float:
-    """Return how much memory of the device a call takes at most, beside what is there."""
+    """Return the peak memory of the device during a call, above the memory in use before it."""
     if device.type != "cuda":
         return float("nan")
     torch.cuda.synchronize()
@@ -81,7 +81,7 @@ def peak_megabytes(call: Callable[[], object], device: torch.device) -> float:
 
 
 class Nothing(nn.Module):
-    """A network that is not asked: its outputs are given."""
+    """A network that is never called: its outputs are given."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ def sets_section(device: torch.device) -> list[str]:
 
 
 def tf32_lines(cal: vc.ClassificationOutputs, labels: np.ndarray, probabilities: Tensor, rows: Tensor) -> list[str]:
-    """Say what tf32 does to neighbors and sets; on a CPU there is none."""
+    """Describe the effect of tf32 on neighbors and sets; a CPU does not have it."""
     device = rows.device
     if device.type != "cuda":
         return []
@@ -243,7 +243,7 @@ class Small(nn.Module):
 
 
 class Images:
-    """A loader of synthetic images, made as they are asked for."""
+    """A loader of synthetic images, generated on demand."""
 
     def __init__(self, count: int, size: int, batch: int = 256) -> None:
         self.count, self.size, self.batch = count, size, batch
@@ -260,7 +260,7 @@ class Images:
 
 
 class Watch(threading.Thread):
-    """Looks at the memory of this process while it runs."""
+    """Measures the memory of this process while it runs."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -280,7 +280,7 @@ class Watch(threading.Thread):
 
 
 def private_megabytes() -> float:
-    """Return memory that is this process's own: pages of files that are mapped do not count."""
+    """Return the private memory of this process, without memory-mapped files."""
     info = psutil.Process().memory_info()
     return float(info.rss - info.shared) / 2**20
 

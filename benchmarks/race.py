@@ -43,7 +43,7 @@ TITLES = {
 
 
 def environment(peer: str) -> Path:
-    """Return the python of a peer's environment, which is made where it is not there."""
+    """Return the Python of a library's environment, which is created if it does not exist."""
     folder, pins = BUILD / "environments" / peer, HERE / "peers" / "pins" / f"{peer}.txt"
     python, done = folder / "bin" / "python", folder / "installed.txt"
     if not done.exists() or done.read_text() != pins.read_text():
@@ -58,7 +58,7 @@ def environment(peer: str) -> Path:
 
 
 def conditions(peer: str) -> dict[str, str]:
-    """Return the environment variables of a contestant's process: the same for all."""
+    """Return the environment variables of a library's process, the same for all."""
     threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VICINAL_THREADS")
     own = [str(HERE), *(os.environ.get("PYTHONPATH", "").split(os.pathsep) if peer == "vicinal" else [])]
     found = {**os.environ, **dict.fromkeys(threads, THREADS), "PYTHONPATH": os.pathsep.join(filter(None, own))}
@@ -67,7 +67,7 @@ def conditions(peer: str) -> dict[str, str]:
 
 
 def run(python: str | Path, peer: str, job: str) -> dict[str, Any]:
-    """Return what one job of a contestant says, or why it said nothing."""
+    """Return the result of one job of a library, or the reason why it failed."""
     command = [str(python), "-m", "peers.measure", peer, job, str(BUILD / "rows")]
     try:
         found = subprocess.run(
@@ -82,7 +82,7 @@ def run(python: str | Path, peer: str, job: str) -> dict[str, Any]:
 
 
 def raced(only: list[str], rounds: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return what every contestant says of every job, round by round."""
+    """Return the results of all libraries in all jobs, round by round."""
     pythons: dict[str, Path | str] = {"vicinal": sys.executable}
     results: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for peer in NAMES:
@@ -107,7 +107,7 @@ def raced(only: list[str], rounds: int) -> dict[str, dict[str, list[dict[str, An
 
 
 def good(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rounds of a job that ran."""
+    """Return the rounds of a job that succeeded."""
     return [row for row in rows if row.get("reason") is None]
 
 
@@ -116,7 +116,7 @@ def median(rows: list[dict[str, Any]], what: str) -> float:
 
 
 def label(peer: str, rows: list[dict[str, Any]]) -> str:
-    """Return a contestant's name with its version, and marks for what was stubbed or extrapolated."""
+    """Return the name of a library with its version, and marks for stubs and extrapolation."""
     version = rows[0].get("version", "")
     if peer == "vicinal":
         return f"**vicinal {version}**"
@@ -153,7 +153,7 @@ def table(results: dict[str, dict[str, list[dict[str, Any]]]], jobs: tuple[str, 
 
 
 def remarks(results: dict[str, dict[str, list[dict[str, Any]]]]) -> list[str]:
-    """Return what has to be said of contestants: what they did otherwise, and what they did not run."""
+    """Return remarks on the libraries: deviations from the task, and jobs that did not run."""
     lines = []
     for peer, jobs in results.items():
         notes = {rows[-1].get("note") for rows in jobs.values() if good(rows)} - {None, ""}
@@ -173,7 +173,7 @@ def remarks(results: dict[str, dict[str, list[dict[str, Any]]]]) -> list[str]:
 
 
 def numpys(results: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
-    """Return which numpy the contestants have."""
+    """Return the numpy version of each library's environment."""
     found: dict[str, list[str]] = {}
     for peer, jobs in results.items():
         version = next((rows[0]["numpy"] for rows in jobs.values() if "numpy" in rows[0]), None)

@@ -1,8 +1,8 @@
-"""What an index misses, what that costs in size, and that coverage does not pay: `make bench-search`.
+"""Recall of the indexes, its effect on set size, and coverage, which stays at its target: `make bench-search`.
 
-Writes its section of benchmarks/RESULTS.md and docs/pictures/recall.svg. Real outputs (the bundled CIFAR-100 ones) are
-cut again and again into reference, ranked and test rows; every index kind, from nearly blind to exhaustive, calibrates
-by SplitReference on each cut.
+Writes its section of benchmarks/RESULTS.md and docs/pictures/recall.svg. The bundled CIFAR-100 outputs are split
+repeatedly into reference, ranked and test rows. Every kind of index, from nearly no recall to exhaustive search,
+calibrates by SplitReference on each split.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Cut(NamedTuple):
 
 
 def cuts(splits: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield reference, ranked and test rows, by number."""
+    """Yield the numbers of reference, ranked and test rows of each split."""
     for seed in range(splits):
         order = np.random.default_rng(seed).permutation(REFERENCE + RANKED + TEST + 500)
         yield tuple(np.split(order[: REFERENCE + RANKED + TEST], [REFERENCE, REFERENCE + RANKED]))  # type: ignore[misc]
 
 
 def cut(data: vc.datasets.LabeledOutputs, fitted: object, rows: tuple[np.ndarray, ...], search: object) -> Cut:
-    """Calibrate and test on one cut."""
+    """Calibrate and test on one split."""
     reference, ranked, test = (data[part] for part in rows)
     predictor = vc.calibrate(
         ranked.outputs,
@@ -73,7 +73,7 @@ def errors(values: np.ndarray) -> float:
 
 
 def measured(splits: int) -> dict[str, list[tuple[str, np.ndarray]]]:
-    """Return what every search does on every cut, (splits, 3) each: recall, coverage, size."""
+    """Return recall, coverage and size of every search on every split, (splits, 3) each."""
     data = vc.datasets.load_cifar100_resnet18()
     fitted = vc.PrincipalComponents(32).fit(data.outputs[-FITTING:])
     rows = list(cuts(splits))

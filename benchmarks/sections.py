@@ -1,4 +1,4 @@
-"""What the benchmarks share: the time of a call, and RESULTS.md, in which each script rewrites its own section."""
+"""Shared by all benchmarks: the time of a call, and RESULTS.md, in which each script rewrites its own section."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def median_seconds(call: Callable[[], object], repeats: int) -> float:
-    """Return the median time of a call, after one that is not timed."""
+    """Return the median time of a call; the first call is not timed."""
     call()
     times = []
     for _ in range(repeats):
@@ -30,7 +30,7 @@ def median_seconds(call: Callable[[], object], repeats: int) -> float:
 def write_section(
     title: str, threads: str, lines: list[str], command: str = "make bench", data: str = "made data"
 ) -> None:
-    """Put a section into RESULTS.md in place of the one with its title, or at the end."""
+    """Write a section of RESULTS.md: replace the one with its title, or append it."""
     today = datetime.datetime.now(tz=datetime.UTC).date()
     head = [
         f"## {title}",

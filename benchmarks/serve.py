@@ -40,7 +40,7 @@ uvicorn.run(app, port=int(sys.argv[1]), http="h11", loop="asyncio", log_config=N
 
 
 def made(n: int, seed: int) -> tuple[vc.ModelOutputs, np.ndarray]:
-    """Return made outputs of n rows: clusters in the representations, the right logit raised."""
+    """Return synthetic outputs of n rows: clusters in the representations, and higher logits for the true labels."""
     centers = np.random.default_rng(0).normal(size=(CLASSES, WIDTH)).astype(np.float32)
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, CLASSES, n)
@@ -71,7 +71,7 @@ def bodies(outputs: vc.ModelOutputs) -> dict[str, list[tuple[str, bytes]]]:
 
 @dataclass
 class Connection:
-    """One client that asks again and again on one connection."""
+    """One client that sends requests one after another on one connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter

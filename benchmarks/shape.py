@@ -60,7 +60,7 @@ class Trace:
 
 
 def traced(call: Callable[[], object]) -> Trace:
-    """Return what the second call does."""
+    """Return the calls of the second run."""
     call()
     found = Trace()
     sys.setprofile(found)

@@ -23,7 +23,7 @@ WRONG, INTERRUPTED = 2, 130
 
 
 def main() -> None:
-    """Reproduce what the command line names; an error is one line and an exit code."""
+    """Reproduce the items named on the command line; an error is one line and an exit code."""
     parser = argparse.ArgumentParser(
         "python -m experiments", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def run(options: argparse.Namespace) -> Reproduced:
-    """Do the work behind a bar of its pieces."""
+    """Do the work with a progress bar over its pieces."""
     with Bar("reproduce", unit="piece", shown=None, leave=False) as bar:
 
         def advance(name: str, done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""What the paper chooses on validation rows, from its lists: the penalty of RAPS, and a neighborhood."""
+"""Parameters chosen on validation rows from the paper's lists: the penalty of RAPS, and a neighborhood."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vicinal.tuning.bench import free_ranks
 
 @dataclass(frozen=True)
 class ChoiceLists:
-    """The values to choose from. The paper prints bandwidths and penalties; of k it tells the shares that came out."""
+    """The values to choose from. The paper gives bandwidths and penalties; of k it gives only the chosen shares."""
 
     bandwidths: tuple[float, ...] = (10, 50, 100, 500, 1000, 5000)
     penalties: tuple[float, ...] = (0.001, 0.005, 0.01, 0.05, 0.15, 0.2, 0.3, 0.4, 0.5, 1.0)
@@ -31,13 +31,13 @@ class ChoiceLists:
         return [Exponential(share, width) for share in self.shares for width in self.bandwidths]
 
     def all(self) -> list[Localizer]:
-        """Return those of NCP-All: everyone, exponential weights."""
+        """Return the localizers of NCP-All: all rows, exponential weights."""
         return [Exponential(None, width) for width in self.bandwidths]
 
 
 @dataclass(frozen=True, eq=False)
 class Chooser:
-    """The rows that choose: outputs with labels or targets, apart from calibration and test rows."""
+    """Rows for choosing parameters: outputs with labels or targets, other than calibration and test rows."""
 
     outputs: ClassificationOutputs | RegressionOutputs
     targets: NDArray[Any]
@@ -46,7 +46,7 @@ class Chooser:
     probability_model: TemperatureScaling | None = None
 
     def raps(self, wrap: Callable[[RAPS], ClassificationScore] = lambda score: score) -> ClassificationScore:
-        """Return RAPS, as is or wrapped, with the penalty of the smallest sets; coverage says its free ranks."""
+        """Return RAPS, as is or wrapped, with the penalty that gives the smallest sets at this coverage."""
         assert isinstance(self.outputs, ClassificationOutputs) and self.probability_model is not None  # noqa: PT018
         free = free_ranks(apply_checked(self.outputs, self.probability_model), self.targets, self.coverage)
         scores = [wrap(RAPS(penalty, free)) for penalty in self.lists.penalties]
@@ -55,7 +55,7 @@ class Chooser:
         return best
 
     def neighborhoods(self, scores: Sequence[Score], localizers: Sequence[Localizer]) -> list[Localizer]:
-        """Return for each score the localizer that makes its smallest answers; everyone is no answer."""
+        """Return for each score the localizer that gives the smallest answers."""
         judged = [one for one in self._judge(scores, localizers) if not one.everyone]
         return [next(one.localizer for one in judged if one.score == score) for score in scores]
 

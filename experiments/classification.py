@@ -1,4 +1,4 @@
-"""One run of a network: every way of making sets, on the same rows."""
+"""One run of a network: all ways of making sets, on the same rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Cut:
         return cls(rows, TemperatureScaling.fit(*rows["scaling"]), coverage)
 
     def chooser(self, lists: ChoiceLists) -> Chooser:
-        """Return what chooses on the tuning rows."""
+        """Return a chooser on the tuning rows."""
         return Chooser(*self.rows["tuning"], self.coverage, lists, self.scaling)
 
     def sets(self, score: ClassificationScore, localizer: Localizer | None, method: Method) -> PredictionSets:
@@ -83,7 +83,7 @@ class Cut:
 
 
 def every_way(cut: Cut, lists: ChoiceLists, advance: Callable[[str], None]) -> dict[str, Numbers]:
-    """Return what each way of making sets came to, by its title."""
+    """Return the results of each way of making sets, by its title."""
     found: dict[str, Numbers] = {}
     chooser = cut.chooser(lists)
     advance("choosing penalty and neighborhood")
@@ -112,7 +112,7 @@ def every_way(cut: Cut, lists: ChoiceLists, advance: Callable[[str], None]) -> d
 def _three_ways(
     cut: Cut, name: str, score: ClassificationScore, near: Localizer, ways: Mapping[str, Method], ending: str
 ) -> Iterator[tuple[str, Numbers]]:
-    """Yield one score under each method, and where it may leave sets empty, with the top label forced in too."""
+    """Yield one score under each method; if it may leave sets empty, also with the top label added afterwards."""
     never = isinstance(score, NeverEmpty)
     title = f"NeverEmpty({name})" if never else name
     n = len(cut.rows["calibration"][1])
@@ -136,7 +136,7 @@ def _run_released(cut: Cut, score: ClassificationScore) -> Numbers:
 
 
 def tuned_way(cut: Cut) -> Numbers:
-    """Return what the tuned predictor came to: everything chosen on the tuning rows, calibrated exactly."""
+    """Return the results of the tuned predictor: everything is chosen on the tuning rows, and Exact calibrates."""
     best = tune(*cut.rows["tuning"], cut.coverage, progress=False)
     predictor = calibrate(*cut.rows["calibration"], cut.coverage, **best.settings)
     return cut.measure(predictor.predict(cut.rows["test"][0]), chosen=best.winner.name)

@@ -10,7 +10,7 @@ from experiments.tables import TextTable
 
 
 def silhouette_words(plan: Plan, results: Results) -> list[str]:
-    """Return in how many networks the representation is better clustered than the pixels."""
+    """Return for how many networks the classes are better separated in the representation than in the pixels."""
     found = [run for one in plan.networks for run in results.runs("silhouettes", one.key) if run["raw"] is not None]
     better = sum(run["representation"] > run["raw"] for run in found)
     return [f"- The representation clusters better than the raw pixels in {better} of {len(found)} networks."]

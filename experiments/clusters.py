@@ -1,4 +1,4 @@
-"""How well classes are apart: the silhouette of rows, clustered by their labels."""
+"""Separation of the classes: the silhouette of rows, clustered by their labels."""
 
 from __future__ import annotations
 

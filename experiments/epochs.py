@@ -1,4 +1,4 @@
-"""What a network is worth while it is trained: how far its classes are apart, and how small its sets are."""
+"""Statistics of a network during training: separation of the classes, and size of the sets."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _lines(axes: Axes, places: Sequence[float], curves: Curves) -> None:
 
 
 def _legend(figure: Figure, axes: Axes, columns: int = 4, below: float = 0.07) -> None:
-    """Put the legend under the panels, where it covers nothing."""
+    """Put the legend under the panels, where it covers no data."""
     handles, names = axes.get_legend_handles_labels()
     figure.subplots_adjust(bottom=0.2)
     figure.legend(

@@ -39,7 +39,7 @@ def outputs_of(name: str, pictures: Path, device: str, batch: int) -> dict[str, 
 
 
 def main() -> None:
-    """Run every network that is named."""
+    """Run every network named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pictures", type=Path, help="folder of the validation pictures, a folder for each class")
     parser.add_argument("networks", nargs="+", choices=list(LAYERS))

@@ -38,7 +38,7 @@ def seconds(network: str, n_classes: int) -> float:
 
 
 def main() -> None:
-    """Time every network, and write what came out."""
+    """Time every network, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "outputs")
     options = parser.parse_args()

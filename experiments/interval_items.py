@@ -1,4 +1,4 @@
-"""The tables of intervals beside the paper's numbers, and what they show."""
+"""The tables of intervals beside the paper's numbers, with comments on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _interval_cell(results: Results, key: str, way: str, what: str, digits: int)
 
 
 def interval_words(plan: Plan, results: Results) -> list[str]:
-    """Return what the numbers show of the intervals."""
+    """Return comments on the lengths of the intervals."""
     told = []
     for table in plan.tables:
         numbers = [
@@ -58,7 +58,7 @@ def interval_words(plan: Plan, results: Results) -> list[str]:
 
 
 def interval_coverage_words(plan: Plan, results: Results) -> list[str]:
-    """Return how far the plain intervals are from the target, the paper's and ours."""
+    """Return comments on the coverage of the plain intervals, the paper's and ours."""
     names = [one.record.name for one in plan.tables if results.runs("intervals", one.key)]
     found = [results.mean("intervals", one.key, "CP", "coverage") for one in plan.tables]
     ours = [one.mean for one in found if one is not None]

@@ -23,7 +23,7 @@ Draw = Callable[[Plan, Results], "Figure | None"]
 
 @dataclass(frozen=True)
 class Item:
-    """A table or a figure: the studies it is put together from, and how."""
+    """A table or a figure: the studies it is made from, and how."""
 
     title: str
     studies: Sequence[str]

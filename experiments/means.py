@@ -1,4 +1,4 @@
-"""Finished pieces put together: the runs of a row, their means and deviations."""
+"""Means and standard deviations over the runs of finished pieces."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Results:
         return cls(found)
 
     def runs(self, study: str, key: str) -> list[Any]:
-        """Return the results of a row, run by run; none where it was not run."""
+        """Return the results of a row, run by run; empty if it was not run."""
         return [piece.result for piece in self.done.get(study, {}).get(key, ())]
 
     def mean(self, study: str, key: str, way: str, what: str) -> Mean | None:
-        """Return a number of a way over the runs; None where it was not run, or a run has no such number."""
+        """Return the mean of a number over the runs; None if it was not run, or a run does not have the number."""
         values = [run.get(way, {}).get(what) for run in self.runs(study, key)]
         return Mean.of(values) if values and None not in values else None
 

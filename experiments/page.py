@@ -1,4 +1,4 @@
-"""The page that tells it all: every table and figure, what the numbers show, and how to run it again."""
+"""The page of the reproduction: all tables and figures, comments on the numbers, and how to run it again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ The other CIFAR networks were trained by the same recipe (CIFAR-10 40 epochs). R
 def page(
     items: Mapping[str, Item], plan: Plan, results: Results, path: Path, out: Path, absent: Sequence[str]
 ) -> list[Path]:
-    """Write the page, with its figures in a folder `pictures` beside it; `absent` says what could not be run."""
+    """Write the page, with its figures in a folder `pictures` beside it; `absent` lists what could not be run."""
     small = ". This one is of small made data, to try every step: its numbers mean nothing" if plan.small else ""
     names = "all" if len(items) == len(ITEMS) else " ".join(items)
     parts = [HEAD.format(names=names, small=small, out=out.as_posix()).strip()]
@@ -87,7 +87,7 @@ def page(
 
 
 def _make(item: Item, results: Results) -> list[str]:
-    """Say of each study of an item: its seeds, data, date and versions."""
+    """Describe the studies of an item: seeds, data, date and versions."""
     told = []
     for study in item.studies:
         rows = results.done.get(study, {})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Number(NamedTuple):
-    """A number as it is printed, and read."""
+    """A number as printed and as a value."""
 
     text: str
     mean: float
@@ -31,7 +31,7 @@ SETS = ("Naive", "APS", "RAPS", "NCP(APS)", "NCP(RAPS)")
 
 
 def _rows(dataset: str, text: str, columns: tuple[str, ...]) -> dict[Key, Columns]:
-    """Read lines of a name and numbers, each with its deviation in brackets or without."""
+    """Read lines of a name and numbers, each with or without its deviation in brackets."""
     found: dict[Key, Columns] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, *cells = line.split()

@@ -1,4 +1,4 @@
-"""Finished pieces of work, kept as small files: an interrupted run goes on where it was."""
+"""Finished pieces of work, kept as small files, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 
 @dataclass(frozen=True)
 class Piece:
-    """Work that is done or not: what it is of (a study, a row of it, a run), what goes in, and how it is done."""
+    """A piece of work: its study, row and run, its inputs, and the function that does it."""
 
     study: str
     key: str
@@ -59,7 +59,7 @@ class FinishedPiece:
 
 
 def finish(piece: Piece, folder: Path, advance: Advance) -> FinishedPiece:
-    """Return the finished piece, doing the work where it was not done; a damaged file counts as none."""
+    """Return the finished piece; do the work if its file is missing or damaged."""
     pieces = Pieces(folder / piece.study)
     found = pieces.find(piece.file)
     if found is not None:
@@ -83,6 +83,6 @@ def today() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what computes."""
+    """Return the versions of Python and of the packages that compute."""
     others = {package: version(package) for package in PACKAGES}
     return {"vicinal": __version__, "python": platform.python_version(), **others}

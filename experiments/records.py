@@ -17,7 +17,7 @@ from vicinal.errors import InvalidFile, MissingFile
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A table: where it lies (any of `files`, plain or .gz), how many rows and columns it has, and its target."""
+    """A regression table: its files (one of `files`, plain or .gz), its numbers of rows and columns, and its target."""
 
     name: str
     files: tuple[str, ...]
@@ -54,13 +54,13 @@ RECORDS = (
 
 
 def find_record(record: RunRecord, folder: Path) -> Path | None:
-    """Return the file of a table in a folder, or None where there is none."""
+    """Return the file of a table in a folder; None if there is none."""
     places = (folder / f"{file}{ending}" for file in record.files for ending in ("", ".gz"))
     return next((place for place in places if place.is_file()), None)
 
 
 def read_record(record: RunRecord, folder: Path) -> tuple[Floats, Floats]:
-    """Return features (n, d) and targets (n,) of a table; whatever is not as published is said."""
+    """Return features (n, d) and targets (n,) of a table; raise an error if it differs from the published one."""
     path = find_record(record, folder)
     if path is None:
         fetch = f": {record.fetch}." if record.fetch else "."

@@ -24,7 +24,7 @@ def every_interval(
     data: tuple[RegressionOutputs, Floats], parts: Mapping[str, float | None], coverage: float, reached: float,
     lists: ChoiceLists, seed: int,
 ) -> dict[str, Numbers]:  # fmt: skip
-    """Return what each way of making intervals came to; `reached` is the coverage of the paper's plain intervals."""
+    """Return the results of each way of making intervals; `reached` is the coverage of the paper's plain intervals."""
     outputs, targets = data
     cut = split_rows(len(targets), parts, seed)
     rows = {part: (outputs[at], targets[at]) for part, at in cut.items()}

@@ -37,7 +37,7 @@ class ReleasedScores:
 
 @dataclass(frozen=True)
 class Found:
-    """What the bisection ended with."""
+    """The result of the bisection."""
 
     n_neighbors: int
     width: float
@@ -69,7 +69,7 @@ def between(rows: Reals, others: Reals) -> Floats:
 
 
 def nearest(distances: Floats, count: int) -> tuple[Ints, Floats]:
-    """Return which rows are the nearest, (n, count), and their distances."""
+    """Return the numbers of the nearest rows, (n, count), and their distances."""
     if count >= distances.shape[1]:
         chosen = np.broadcast_to(np.arange(distances.shape[1]), distances.shape)
     else:
@@ -94,7 +94,7 @@ def interpolate(values: Floats, level: float) -> Floats:
 
 
 def members(rows: ReleasedScores, bounds: Floats) -> Bools:
-    """Return the labels whose score is within the bound; the top label is put in where it is not."""
+    """Return the labels whose score is within the bound; the top label is always added."""
     found = rows.scores <= bounds[:, None]
     found[np.arange(len(found)), rows.logits.argmax(axis=1)] = True
     return found

@@ -1,4 +1,4 @@
-"""Reproducing: do the pieces, put them together, write tables, figures and the page."""
+"""Run the reproduction: do the pieces, combine them, and write tables, figures and the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_NETWORKS = {"sets", "tuned", "silhouettes", "times"}
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What was written, and what could not be run because its data is not there."""
+    """The files written, and the studies that could not be run because their data is missing."""
 
     page: Path
     files: tuple[Path, ...]
@@ -33,7 +33,7 @@ class Reproduced:
 
 
 def chosen_items(names: Sequence[str]) -> dict[str, Item]:
-    """Return the items of names; "all" is every one."""
+    """Return the items with these names; "all" means every item."""
     unknown = [name for name in names if name != ALL and name not in ITEMS]
     if unknown or not names:
         raise InvalidArgument("NAME", ", ".join(unknown) or "nothing", f"all, or of: {', '.join(ITEMS)}")
@@ -44,7 +44,7 @@ def reproduce(
     names: Sequence[str], plan: Plan, folders: Folders, out: Path, page_at: Path | None,
     advance: Callable[[str, int, int], None],
 ) -> Reproduced:  # fmt: skip
-    """Do what the named items need and was not done before, and write them to `out`."""
+    """Do the work that the named items need and that is not yet done, and write the items to `out`."""
     items = chosen_items(names)
     if not folders.data.is_dir():
         msg = f"there is no folder {folders.data}: --data names one with outputs/, regression/, cifar100/, cifar10/."
@@ -78,7 +78,7 @@ def reproduce(
 
 
 def not_run(lab: Lab, studies: Collection[str]) -> tuple[str, ...]:
-    """Return a sentence for each row of these studies whose data is not there."""
+    """Return a sentence for each row of these studies whose data is missing."""
     plan, folders = lab.plan, lab.folders
     networks = plan.networks if OF_NETWORKS & set(studies) else ()
     tables = plan.tables if "intervals" in studies else ()
@@ -97,7 +97,7 @@ def not_run(lab: Lab, studies: Collection[str]) -> tuple[str, ...]:
 
 
 def _write_study(study: str, results: Results, out: Path) -> Path:
-    """Write all that a study found, a line for each run: seed, fingerprints of its data, versions, date and numbers."""
+    """Write all results of a study, a line for each run: seed, fingerprints of its data, versions, date and numbers."""
     rows = [
         {"row": one.key, "seed": one.run, "date": one.date, "seconds": one.seconds, "versions": dict(one.versions),
          "data": dict(one.inputs), "result": one.result}

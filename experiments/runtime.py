@@ -1,4 +1,4 @@
-"""How long prediction takes: plain RAPS, a neighborhood, and a neighborhood found exactly or by LSH."""
+"""Prediction time: plain RAPS, and a neighborhood found exactly or by LSH."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCORE = RAPS(rank_penalty=0.01, free_ranks=5)
 
 
 def prediction_seconds(cut: Cut) -> dict[str, Any]:
-    """Return the median seconds that predicting the test rows takes, over five repetitions after a first."""
+    """Return the median time of predicting the test rows, in seconds, over five repetitions after a first one."""
     with needs("faiss", "faiss"):
         search = FaissSearch(LSH(), recall=0.9)
     test = cut.rows["test"][0]
@@ -41,7 +41,7 @@ def prediction_seconds(cut: Cut) -> dict[str, Any]:
 
 
 def _median(work: Callable[[], object]) -> float:
-    """Return the median of five timings; the first call, in which code may be loaded, is left out."""
+    """Return the median of five timings; the first call, which may load code, is not timed."""
     work()
     seconds = []
     for _ in range(REPEATS):

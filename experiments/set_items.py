@@ -1,4 +1,4 @@
-"""The tables of sets: every way of making them, network by network, beside the paper's numbers."""
+"""The tables of sets: all ways of making them, network by network, beside the paper's numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = {
 
 
 def matrix(plan: Plan, results: Results, what: str) -> list[TextTable]:
-    """Return tables of a number, a column per network that was run, a line per way; then the networks that were not."""
+    """Return tables of a number, a column per network that was run and a line per way; then the networks not run."""
     networks = [one for one in plan.networks if results.runs("sets", one.key)]
     others = [one for one in plan.networks if not results.runs("sets", one.key)]
     heads = ["", *map(title, networks)]
@@ -63,7 +63,7 @@ def run_first(networks: Sequence[Network], results: Results, study: str) -> list
 
 
 def details(plan: Plan, results: Results) -> list[TextTable]:
-    """Return for each network that was run a table of every way: coverage, size, worst decile, and the paper's size."""
+    """Return a table for each network that was run: coverage, size and worst decile of every way, and the paper's."""
     found = []
     for network in plan.networks:
         runs = results.runs("sets", network.key)
@@ -112,7 +112,7 @@ def everyone(plan: Plan, results: Results) -> list[TextTable]:
 
 
 def shares(plan: Plan, results: Results) -> list[TextTable]:
-    """Return which share of the calibration rows NCP takes for neighbors, in percent."""
+    """Return the number of neighbors of NCP as a share of the calibration rows, in percent."""
     rows = []
     for network in run_first(plan.networks, results, "sets"):
         told = paper.SHARES.get((network.dataset, network.name))
@@ -133,7 +133,7 @@ def shares(plan: Plan, results: Results) -> list[TextTable]:
 
 
 def splits(plan: Plan, results: Results) -> list[TextTable]:
-    """Return the sizes of the parts: the paper's, and those that were used."""
+    """Return the sizes of the splits: the paper's, and those used here."""
     rows = [[f"paper: {name}", *(f"{count:,}" for count in parts.values())] for name, parts in PARTS.items()]
     rows += [
         [title(network), *(f"{count:,}" if count >= 1 else f"{count:.0%}" for count in network.parts.values())]
@@ -180,7 +180,7 @@ def _tuned_runs(plan: Plan) -> int:
 
 
 def notes(networks: Sequence[Network], text: str) -> list[str]:
-    """Return what the marks mean that stand in a text, each note once."""
+    """Return the explanation of each mark in a text, once."""
     told: dict[tuple[str, str], list[str]] = {}
     for network in networks:
         if network.note and f"| {title(network)} |" in text:

@@ -1,4 +1,4 @@
-"""What the numbers show of the sets, each effect apart; sizes are compared at matched coverage only."""
+"""Comments on the sets, one effect at a time; sizes are compared at matched coverage only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EFFECTS: Mapping[str, tuple[str, str]] = {
 
 
 def effects(plan: Plan, results: Results) -> list[TextTable]:
-    """Return how each effect changes the size, a column per network."""
+    """Return the effect of each change on the size, a column for each network."""
     networks = _run(plan, results)
     rows = []
     for effect, pair in EFFECTS.items():
@@ -42,7 +42,7 @@ def effects(plan: Plan, results: Results) -> list[TextTable]:
 
 
 def size_words(plan: Plan, results: Results) -> list[str]:
-    """Return where the paper's gain comes from, as far as the numbers show it."""
+    """Return comments on where the gain in the paper comes from."""
     both = _both(plan, results)
     if not both:
         return []
@@ -77,7 +77,7 @@ def _against(results: Results, networks: Sequence[Network], way: str) -> str:
 
 
 def _match(results: Results, networks: Sequence[Network], before: str, after: str) -> str:
-    """Return the change of the size where coverages match, and for how many networks they do."""
+    """Return the change in size where coverages match, and for how many networks they do."""
     changes = [_change(results, one, before, after) for one in networks]
     fair = [change for change, matched in changes if matched]
     if not fair:
@@ -86,7 +86,7 @@ def _match(results: Results, networks: Sequence[Network], before: str, after: st
 
 
 def coverage_words(plan: Plan, results: Results) -> list[str]:
-    """Return how far coverages are from their targets."""
+    """Return comments on the distance of coverages from their targets."""
     told = []
     for words, ways in {
         "The top label forced in after, Split": ("{}, top label forced in, Split",),
@@ -105,7 +105,7 @@ def coverage_words(plan: Plan, results: Results) -> list[str]:
 
 
 def way_words(plan: Plan, results: Results) -> list[str]:
-    """Return what NeverEmpty and the neighborhood do to the least covered tenth, where the coverages match."""
+    """Return the effects of NeverEmpty and of the neighborhood on the least covered tenth, where coverages match."""
     told = []
     pairs = {"NeverEmpty(APS) instead of APS, Split": ("APS, Split", NEVER)}
     for score in ("APS", "NeverEmpty(APS)", "RAPS", "NeverEmpty(RAPS)"):
@@ -120,7 +120,7 @@ def way_words(plan: Plan, results: Results) -> list[str]:
 
 
 def everyone_words(plan: Plan, results: Results) -> list[str]:
-    """Return what k neighbors gain over all rows, at matched coverage, and where the list of bandwidths ends."""
+    """Return what k neighbors gain over all rows at matched coverage, and where the list of bandwidths ends."""
     networks = [one for one in _run(plan, results) if (one.dataset, one.name) in paper.NEIGHBORS_ALL]
     told = [
         f"- k neighbors instead of all rows, {score}, Exact: "
@@ -141,7 +141,7 @@ def everyone_words(plan: Plan, results: Results) -> list[str]:
 
 
 def share_words(plan: Plan, results: Results) -> list[str]:
-    """Return how the chosen shares compare, data set by data set."""
+    """Return how the chosen shares compare between data sets."""
     told = []
     for dataset in dict.fromkeys(one.dataset for one in _both(plan, results)):
         networks = [one for one in _both(plan, results) if one.dataset == dataset]
@@ -170,7 +170,7 @@ def _run(plan: Plan, results: Results) -> list[Network]:
 
 
 def _both(plan: Plan, results: Results) -> list[Network]:
-    """Return the networks that the paper has and that were run."""
+    """Return the networks that are in the paper and were run."""
     return [one for one in _run(plan, results) if (one.dataset, one.name) in paper.SIZES]
 
 
@@ -185,7 +185,7 @@ def _covers(results: Results, network: Network, way: str) -> float:
 
 
 def _spread(values: Sequence[float], form: str, unit: str = "") -> str:
-    """Return the mean with the least and the largest."""
+    """Return the mean with the smallest and the largest value."""
     return f"{_mean(values):+{form}}{unit} on average ({min(values):+{form}} to {max(values):+{form}})"
 
 

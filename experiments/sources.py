@@ -1,4 +1,4 @@
-"""What experiments read: outputs of networks, checked at the door."""
+"""Inputs of the experiments: outputs of networks, checked when they are read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutpu
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return the named arrays of an .npz file; nothing it says is executed."""
+    """Return the named arrays of an .npz file; nothing in it is executed."""
     if not path.is_file():
         msg = f"there is no {path}: an .npz file with {', '.join(names)} was expected there."
         raise MissingFile(msg)
@@ -42,7 +42,7 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where files are looked for: what the training scripts left, then the data."""
+    """Folders in which files are searched: first the outputs of the training scripts, then the data."""
 
     data: Path
     trained: Path
@@ -54,13 +54,13 @@ class Folders:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes: the fingerprint of data."""
+    """Return the SHA-256 of a file, as the fingerprint of its data."""
     with path.open("rb") as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def read_outputs(path: Path, network: Network) -> tuple[ClassificationOutputs, Ints]:
-    """Return outputs and labels of a network; refuse other shapes than its data set has."""
+    """Return outputs and labels of a network; raise an error if their shapes are not those of its data set."""
     found = read_arrays(path, ("logits", "representations", "labels"))
     logits, rows, labels = found.values()
     n, classes = network.rows or int(np.size(labels)), CLASSES[network.dataset]

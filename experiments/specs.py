@@ -1,4 +1,4 @@
-"""What is run: networks with their data, cuts and seeds, and the lists that parameters are chosen from."""
+"""The plan of the experiments: networks with their data, splits and seeds, and lists of parameter values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TUNED_RUNS = 3
 
 @dataclass(frozen=True)
 class Network:
-    """A trained network on a data set: where its outputs lie, and how its rows are cut in each run."""
+    """A trained network on a data set: its file of outputs, and the splits of its rows in each run."""
 
     dataset: str
     name: str
@@ -103,7 +103,7 @@ NETWORKS = (
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A regression table, and the cut of the rows that its networks were not trained on."""
+    """A regression table, and the split of the rows that its networks were not trained on."""
 
     record: RunRecord
     parts: Mapping[str, float] = field(
@@ -125,7 +125,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is run, as one value: the paper's, or a small one that tries every step."""
+    """Everything that is run, as one value: the paper's experiments, or a small version that tries every step."""
 
     networks: tuple[Network, ...] = NETWORKS
     tables: tuple[TableSpec, ...] = tuple(TableSpec(record) for record in RECORDS)

@@ -1,4 +1,4 @@
-"""The studies: what each is cut into, so that pieces can be kept and tables put together from them."""
+"""The studies: how each is divided into pieces, which are kept and combined into tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REVISIONS = {"sets": 2, "tuned": 1, "bandwidths": 1, "intervals": 2, "silhouette
 
 
 class Lab:
-    """A plan and the folders it finds its data in; the outputs read last are kept."""
+    """A plan and the folders of its data; the outputs that were read last are kept."""
 
     def __init__(self, plan: Plan, folders: Folders) -> None:
         self.plan, self.folders = plan, folders
@@ -162,7 +162,7 @@ def image_files(folder: Path | None) -> list[Path]:
 
 
 def check_order(truth: Ints, labels: Ints, folder: Path, path: Path) -> None:
-    """Refuse images that are not those of the outputs: their labels differ."""
+    """Raise an error if the images are not those of the outputs, because their labels differ."""
     if not (truth == labels[: len(truth)]).all():
         msg = f"the images in {folder} should be those of {path}, in its order; their labels differ."
         raise InvalidFile(msg)

@@ -1,4 +1,4 @@
-"""The table of seconds beside the paper's numbers, and what it shows."""
+"""The table of run times beside the paper's numbers, with comments on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OURS = ("RAPS", "NCP(RAPS)", "NCP(RAPS), half for reference", "NCP(RAPS) with LS
 
 
 def times(plan: Plan, results: Results) -> list[TextTable]:
-    """Return seconds of inference and of prediction, ours and the paper's, which had another machine."""
+    """Return seconds of inference and of prediction, ours and the paper's, which were measured on another machine."""
     timed = results.runs("inference", "inference")
     inference = timed[0]["seconds"] if timed else {}
     rows = []
@@ -34,7 +34,7 @@ def times(plan: Plan, results: Results) -> list[TextTable]:
 
 
 def time_words(plan: Plan, results: Results) -> list[str]:
-    """Return what the seconds show."""
+    """Return comments on the run times."""
     timed = results.runs("inference", "inference")
     runs = [(one, results.runs("times", one.key)[0]) for one in plan.networks if results.runs("times", one.key)]
     lines = []

@@ -46,7 +46,7 @@ STATISTICS = (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 35, 40, 45, 50, 55, 60)
 
 
 class Training:
-    """A network, its optimizer and its place in the schedule; saved after each epoch."""
+    """A network, its optimizer and the step of the schedule; saved after each epoch."""
 
     def __init__(self, name: str, n_classes: int, epochs: int, steps: int, device: torch.device) -> None:
         self.name, self.epochs, self.steps, self.device = name, epochs, steps, device  # steps say how many images
@@ -152,14 +152,14 @@ def measured(network: ResNet, images: Tensor, labels: np.ndarray) -> dict[str, o
 
 
 def principal(rows: np.ndarray, fitted_on: np.ndarray) -> np.ndarray:
-    """Return rows in the first principal components of other rows."""
+    """Return rows projected on the first principal components of other rows."""
     center = fitted_on.mean(axis=0, dtype=np.float64)
     _, _, directions = np.linalg.svd(fitted_on - center, full_matrices=False)
     return (rows - center) @ directions[:COMPONENTS].T
 
 
 def write(path: Path, kind: str, content: object) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file, completely or not at all."""
     with replacing(path) as file:
         if kind == "npz":
             np.savez_compressed(file, **content)

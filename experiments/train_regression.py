@@ -59,7 +59,7 @@ class Perceptrons(nn.Module):
 
 
 def standardized(table: np.ndarray, fitted_on: np.ndarray) -> np.ndarray:
-    """Return columns around 0 with the spread of the rows it is fitted on; a constant column becomes 0."""
+    """Return columns with mean 0 and standard deviation 1 on the rows it is fitted on; a constant column becomes 0."""
     spread = fitted_on.std(axis=0)
     return (table - fitted_on.mean(axis=0)) / np.where(spread > 0, spread, 1)
 
@@ -106,7 +106,7 @@ def trained(networks: Perceptrons, rows: Tensor, targets: Tensor, epochs: int, s
 
 
 def finished(stem: Path, asked: dict[str, int]) -> bool:
-    """Return whether a run with the same numbers has left its outputs; the recipe is written last."""
+    """Return whether a run with the same settings has left its outputs; the recipe is written last."""
     try:
         about = json.loads(stem.with_suffix(".json").read_text())
     except (OSError, ValueError):
@@ -115,7 +115,7 @@ def finished(stem: Path, asked: dict[str, int]) -> bool:
 
 
 def run(record: RunRecord, options: argparse.Namespace) -> None:
-    """Train on one table, and write what the networks say of the kept rows."""
+    """Train on one table, and write the outputs of the networks for the kept rows."""
     slug = record.name.lower().replace(" ", "_")
     asked = {"runs": options.runs, "epochs": options.epochs, "seed": options.seed}
     if finished(options.out / f"regression_{slug}", asked):
@@ -159,7 +159,7 @@ def run(record: RunRecord, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Train on every table that is there."""
+    """Train on every table that is in the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", type=Path, help="folder with the tables")
     parser.add_argument("--only", help="the name of one table")

@@ -48,7 +48,7 @@ OBJECTIVES = (vc.DecileGap(0.1),)
 
 
 class Split:
-    """One cut of the rows, on which predictors are measured."""
+    """One split of the rows, on which predictors are measured."""
 
     def __init__(self, outputs: vc.ClassificationOutputs, labels: np.ndarray, seed: int, coverage: float) -> None:
         cut = vc.split_rows(len(labels), PARTS if len(labels) >= ENOUGH else FEWER, seed)
@@ -76,7 +76,7 @@ class Split:
         return found
 
     def measured(self, title: str, settings: dict, words: str, seconds: float) -> dict[str, object]:
-        """Calibrate, predict the test rows, and return what came out."""
+        """Calibrate, predict the test rows, and return the measurements."""
         method = vc.Split() if title.startswith("Split") else vc.Exact()
         predictor = vc.calibrate(*self.rows["calibration"], self.coverage, method=method, **settings)
         found = vc.evaluate(predictor.predict(self.rows["test"][0]), self.rows["test"][1])

@@ -1,1 +1,1 @@
-"""Contestants of the race, one file each, and what runs one job of one of them."""
+"""Libraries in the benchmark, one file each, and the script that runs one job of one of them."""

@@ -22,7 +22,7 @@ CLUSTERS, WIDTH, TEST, ALONE = 1_000, 128, 2_000, 100
 
 
 def clustered(count: int, seed: int) -> Rows:
-    """Return rows in clusters, some of which a classifier of ten classes is surer of than of others."""
+    """Return rows in clusters; a classifier of ten classes is more certain about some clusters than about others."""
     rng = np.random.default_rng(seed)
     centers = np.random.default_rng(99).standard_normal((CLUSTERS, WIDTH), dtype=np.float32)
     cluster = rng.integers(CLUSTERS, size=count)
@@ -38,7 +38,7 @@ def clustered(count: int, seed: int) -> Rows:
 
 
 def more_rows(contestant: Any, count: int) -> dict[str, float]:
-    """Return the seconds a row of predicting many rows."""
+    """Return the seconds per row for predicting many rows."""
     prepare = contestant.PREPARE.get("raps", lambda given: given)
     known, test = prepare(made(KNOWN, CLASSES, 0, balanced=True)), prepare(made(count, CLASSES, 1))
     predict = contestant.JOBS["raps"](known, COVERAGE)
@@ -47,7 +47,7 @@ def more_rows(contestant: Any, count: int) -> dict[str, float]:
 
 
 def more_calibration(contestant: Any, job: str, count: int) -> dict[str, float]:
-    """Return the cost of a row in the neighborhood of many."""
+    """Return the cost per row with many calibration rows."""
     known, test = clustered(count, 0), clustered(TEST, 1)
     contestant.JOBS[job](clustered(1_500, 2), COVERAGE)(test[:100])
     before = memory("VmRSS")

@@ -30,14 +30,14 @@ SLOW: dict[str, int] = {}
 
 
 class _Given:
-    """A fitted classifier whose input already is the class probabilities."""
+    """A fitted classifier whose input is the class probabilities."""
 
     def __init__(self, classes: int) -> None:
-        """Remember the class labels, which MAPIE asks for."""
+        """Store the class labels, which MAPIE requires."""
         self.classes_ = np.arange(classes)
 
     def fit(self, probabilities: np.ndarray, labels: np.ndarray) -> _Given:
-        """Do nothing, there is nothing to learn."""
+        """Do nothing: the probabilities are given."""
         return self
 
     def predict_proba(self, probabilities: np.ndarray) -> np.ndarray:

@@ -32,14 +32,14 @@ def memory(what: str) -> float:
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what a call returns, and its seconds."""
+    """Return the result of a call, and its seconds."""
     started = time.perf_counter()
     found = call()
     return found, time.perf_counter() - started
 
 
 def measured(contestant: Any, job: str, folder: Path) -> dict[str, Any]:
-    """Return what one job of a contestant takes, and how good its answer is."""
+    """Return the time and memory of one job of a library, and coverage and size of its sets."""
     kind, _, width = job.rpartition("-") if job.startswith("ncp-") else (job, "", "")
     columns = int(width) if width else None
     known = read(folder, getattr(contestant, "CALIBRATION", {}).get(kind, "calibration"), columns)
@@ -68,7 +68,7 @@ def measured(contestant: Any, job: str, folder: Path) -> dict[str, Any]:
 
 
 def describe_parts(name: str) -> Any:
-    """Return the module of a contestant."""
+    """Return the module of a library by name."""
     return importlib.import_module(f"peers.{name}_peer")
 
 

@@ -30,7 +30,7 @@ def _through(items: Iterable[Any], **options: Any) -> Iterable[Any]:
 
 
 def _stub() -> tuple[str, ...]:
-    """Put empty modules (and no progress bar) in the place of imports that the used class can do without."""
+    """Replace imports that the class does not need by empty modules, and the progress bar by nothing."""
     unused = ("dateutil", "dateutil.parser", "litdata", "pandas", "tqdm", "tqdm.autonotebook")
     missing = stub_missing(*unused, tqdm=_through)
     folder = Path(importlib.util.find_spec("pyhealth").submodule_search_locations[0])

@@ -1,4 +1,4 @@
-"""The rows of the race, made once and read by every contestant: numpy alone, so that any environment can."""
+"""The rows of the benchmark, created once and read by every library; it needs numpy alone, so it runs everywhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTHS = (512, 2_048)
 
 @dataclass
 class Rows:
-    """Probabilities, (n, classes) float32, labels, and representations, (n, width) float32, where a job needs them."""
+    """Probabilities, (n, classes) float32, labels, and for some jobs representations, (n, width) float32."""
 
     probabilities: NDArray[np.float32]
     labels: NDArray[np.int64]
@@ -55,7 +55,7 @@ def around_classes(labels: NDArray[np.int64], classes: int, width: int, seed: in
 
 
 def write_all(folder: Path) -> None:
-    """Write all rows of the race into a folder, unless this file has written them there."""
+    """Write all rows of the benchmark into a folder, unless this version of the file already did."""
     folder.mkdir(parents=True, exist_ok=True)
     made_by, source = folder / "made_by.txt", Path(__file__).read_text()
     if made_by.exists() and made_by.read_text() == source:

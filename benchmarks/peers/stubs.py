@@ -1,4 +1,4 @@
-"""Empty modules in the place of imports that a peer asks for and, in the race, never calls."""
+"""Empty modules in place of imports that a library requires and never calls in the benchmark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def stub(name: str, path: list[str] | None = None, **attributes: Any) -> ModuleT
 
 
 def stub_missing(*names: str, **attributes: Any) -> tuple[str, ...]:
-    """Stub the modules whose package is not installed, and name them."""
+    """Stub the modules whose packages are not installed, and return their names."""
     missing = tuple(name for name in names if importlib.util.find_spec(name.partition(".")[0]) is None)
     for name in missing:
         stub(name, **attributes)

@@ -1,4 +1,4 @@
-"""vicinal in the race: through its public functions, validation and uniforms included."""
+"""vicinal in the benchmark: through its public functions, including validation and uniforms."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ NEIGHBORS, BANDWIDTH = 100, 100.0  # as the peer with a neighborhood has them
 
 
 def outputs(rows: Any) -> vc.ClassificationOutputs:
-    """Return rows as vicinal takes them."""
+    """Return rows as ModelOutputs."""
     return vc.ModelOutputs.from_probabilities(rows.probabilities, rows.representations)
 
 
 def calibrate(rows: Any, coverage: float, score: Any, **parts: Any) -> Predicts:
-    """Calibrate, and return what predicts."""
+    """Calibrate, and return a function that predicts."""
     predictor = vc.calibrate(outputs(rows), rows.labels, coverage, score=score, **parts)
     return Predicts(predictor)
 
 
 class Predicts:
-    """Predicts sets, and says how many neighbors it finds."""
+    """Predicts sets, and reports the recall of the search."""
 
     def __init__(self, predictor: vc.SetPredictor) -> None:
         self.predictor = predictor
@@ -44,19 +44,19 @@ class Predicts:
 
 
 def plain(score: Any) -> Callable[[Any, float], Predicts]:
-    """Return how Split calibrates a score."""
+    """Return a function that calibrates a score with Split."""
     return lambda rows, coverage: calibrate(rows, coverage, score, method=vc.Split())
 
 
 def near(score: Any) -> Callable[[Any, float], Predicts]:
-    """Return how Exact calibrates a score in the neighborhood."""
+    """Return a function that calibrates a score with Exact and a neighborhood."""
     localizer = vc.Exponential(NEIGHBORS, BANDWIDTH)
     never_empty = vc.NeverEmpty(score)
     return lambda rows, coverage: calibrate(rows, coverage, never_empty, method=vc.Exact(), localizer=localizer)
 
 
 def indexed(index: Callable[[], Any]) -> Callable[[Any, float], Predicts]:
-    """Return how SplitReference calibrates APS with an index."""
+    """Return a function that calibrates APS with SplitReference and an index."""
     parts = {"method": vc.SplitReference(fraction=0.5), "localizer": vc.Exponential(NEIGHBORS, BANDWIDTH)}
     return lambda rows, coverage: calibrate(rows, coverage, vc.APS(), search=vc.FaissSearch(index()), **parts)
 

@@ -62,7 +62,7 @@ def choose_winner(
         )
     saving = f"{best.saving:.3g} (standard error {best.saving_error:.2g})"
     if best.everyone:
-        why = "No candidate with a neighborhood is smaller than the best candidate without one."
+        why = "No candidate with a neighborhood is smaller than the best one without."
     elif best.saving <= 0:
         why = f"{best.name} has the smallest mean size, but it also covers less; at equal coverage it is not smaller."
     elif not best.saving > best.saving_error:
@@ -79,7 +79,7 @@ def choose_winner(
         )
     winner = _likeliest(candidates, everyone)
     if winner is everyone:
-        return winner, f"{why} Chosen: {everyone.name}, the best candidate without a neighborhood."
+        return winner, f"{why} Chosen: {everyone.name}."
     return winner, (
         f"{why} Chosen: {winner.name}. It has the best log-likelihood of the candidates without a neighborhood whose "
         f"size is within one standard error of the smallest, {everyone.name}."
