@@ -124,6 +124,7 @@ def test_the_demo_fits_a_terminal_of_80_columns(tmp_path):
         (("demo", "--splits", "0"), "splits must be a whole number"),
     ],
 )
+@pytest.mark.unix
 def test_bad_arguments_are_one_line_and_exit_code_2(arguments, words):
     found = vicinal_command(*arguments)
     assert found.returncode == 2
