@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,28 @@ from hypothesis import HealthCheck, settings  # noqa: E402  after the cache is s
 
 settings.register_profile("vicinal", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 settings.load_profile("vicinal")
+
+
+# They kill processes, limit files, or run scripts of a Unix shell.
+UNIX = [
+    "doors/cli/test_crashes.py",
+    "doors/cluster",
+    "doors/python/test_docs.py",
+    "doors/service/test_crashes.py",
+    "doors/service/test_hostile.py",
+    "doors/service/test_journal.py",
+    "doors/service/test_proxy.py",
+]
+collect_ignore = UNIX if sys.platform == "win32" else []
+
+
+def pytest_collection_modifyitems(items):
+    """Skip tests that need another operating system."""
+    absent = {"linux": sys.platform != "linux", "unix": sys.platform == "win32"}
+    for item in items:
+        for name, skipped in absent.items():
+            if skipped and item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=f"marked {name}: it cannot run on {sys.platform}"))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import traceback
@@ -59,6 +60,8 @@ def _open_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for as long as the process lives
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of classes may have letters that a Windows terminal lacks
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:

@@ -48,6 +48,9 @@ MOST_LENGTH = 2**48
 BLOCK = 2**20
 """Bytes read or written at a time."""
 
+MAPPED = os.name != "nt"
+"""Whether files are mapped into memory."""
+
 DTYPES = {"F64": "<f8", "I64": "<i8", "F32": "<f4", "I32": "<i4", "F16": "<f2", "U8": "|u1", "BOOL": "|b1"}
 """Types of arrays, by their names in safetensors, widest first."""
 
@@ -133,7 +136,7 @@ def read(path: str | Path) -> Contents:
         with place.open("rb") as file:
             length = os.fstat(file.fileno()).st_size
             text = _check(file, length, path)
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            mapped = _map_bytes(file)
     except FileNotFoundError as error:
         msg = f"cannot read {path}: there is no such file."
         raise MissingFile(msg) from error
@@ -193,6 +196,14 @@ def _arrays(entries: dict[str, Any], raw: NDArray[np.uint8]) -> dict[str, NDArra
         msg = f"{len(raw) - end} bytes at the end belong to no array"
         raise ValueError(msg)
     return found
+
+
+def _map_bytes(file: BinaryIO) -> mmap.mmap | bytearray:
+    """Map a file into memory, copy-on-write. On Windows it is read: a mapped file could not be replaced or removed."""
+    if MAPPED:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    file.seek(0)
+    return bytearray(file.read())
 
 
 def _is_length(number: Any) -> bool:

@@ -278,6 +278,7 @@ def test_rows_that_are_wrong_are_one_line(what, folder, tmp_path):
     assert words in refused("evaluate", folder / "model.vicinal", path)
 
 
+@pytest.mark.unix
 def test_files_that_are_wrong_are_one_line(folder, tmp_path):
     model, test = folder / "model.vicinal", folder / "test.npz"
     (tmp_path / "empty.npz").write_bytes(b"")
@@ -520,6 +521,7 @@ def test_notes(folder, tmp_path):
     assert "to_parquet" in refused("predict", tmp_path / "m.vicinal", "a.xlsx")
 
 
+@pytest.mark.unix
 def test_a_page_that_cannot_be_written_is_said_as_any_file(folder):
     words = refused("report", folder / "model.vicinal", folder / "test.npz", "--out", "/proc/x/r.html", code=4)
     assert "cannot write /proc/x/r.html" in words

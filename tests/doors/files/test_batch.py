@@ -142,6 +142,7 @@ def test_a_run_that_fails_at_once_leaves_the_parts_of_another(table, few_rows, t
     assert predict_file(PREDICTOR, table, out, resume=True, model=MODEL).resumed == 32
 
 
+@pytest.mark.unix
 def test_nothing_of_others_is_touched(table, few_rows, tmp_path):
     folder = tmp_path / "a.jsonl.parts"
     folder.mkdir()

@@ -414,6 +414,7 @@ def test_what_a_terminal_would_obey_is_not_printed(tmp_path):
     assert "model               ?]0;title??net" in str(vc.inspect(tmp_path / "a"))
 
 
+@pytest.mark.unix
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     refused(tmp_path / "pipe")
@@ -422,6 +423,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
+@pytest.mark.unix
 def test_a_link_beside_the_file_is_not_followed(tmp_path):
     (tmp_path / "victim").write_text("precious")
     (tmp_path / ".a.part").symlink_to(tmp_path / "victim")

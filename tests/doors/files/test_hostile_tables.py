@@ -103,6 +103,7 @@ def archive(path: Path, method: int = zipfile.ZIP_STORED, **members: bytes) -> P
         (["pipe.jsonl"], ["not a regular file"]),
     ],
 )
+@pytest.mark.unix
 def test_sources(tmp_path, monkeypatch, sources, parts):
     monkeypatch.chdir(tmp_path)
     for name in ("folder", "folder.npz"):
@@ -572,6 +573,7 @@ def as_lists(data: dict[str, np.ndarray]):
 
 
 @pytest.mark.parametrize("form", ["npz", "parquet"])
+@pytest.mark.linux
 def test_memory_stays_below_the_file(tmp_path, form):
     data = many_rows(400_000)  # 262 MB
     path = tmp_path / f"x.{form}"
@@ -586,6 +588,7 @@ def test_memory_stays_below_the_file(tmp_path, form):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["one group", "small groups", "one page", "deflated", "csv"])
+@pytest.mark.linux
 def test_memory_of_a_million_rows(tmp_path, form):
     data = many_rows(1_000_000)  # 656 MB
     if form == "csv":
@@ -727,6 +730,7 @@ def test_a_long_text_in_a_dictionary_is_not_repeated(tmp_path):
     refused(lambda: open_table([str(tmp_path / "x.arrow")]).whole(["row_ids"]), "at most 1000 characters")
 
 
+@pytest.mark.linux
 def test_a_long_text_in_parquet_is_not_repeated(tmp_path):
     """A text that the file holds once is refused before it is there ten thousand times."""
     table = pa.table({"logits": [[1.0, 2.0]] * 10_000, "row_ids": ["x" * 100_000] * 10_000})

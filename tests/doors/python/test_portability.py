@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 HIDDEN = """
 import builtins, os, pathlib, signal, sys, tempfile
@@ -98,6 +101,7 @@ except SystemExit as end:
 """
 
 
+@pytest.mark.linux
 def test_the_surface_runs_without_what_linux_alone_has(tmp_path):
     code = "\n".join((HIDDEN, PYTHON, COMMAND_LINE, SERVICE))
     environment = {"PYTHONPATH": str(Path(__file__).parents[3] / "src"), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
@@ -107,3 +111,11 @@ def test_the_surface_runs_without_what_linux_alone_has(tmp_path):
     assert found.returncode == 0, found.stderr
     assert (tmp_path / "rolled.vicinal").exists()
     assert (tmp_path / "told.npz").exists()
+
+
+def test_letters_that_the_terminal_lacks_are_written_as_codes():
+    """A Windows terminal may know one alphabet only; names of classes and files may have others."""
+    code = "from vicinal import cli; cli._open_streams(); print('caf\\u00e9 \\u4e2d')"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=environment)
+    assert found.stdout.split() == [rb"caf\xe9", rb"\u4e2d"]

@@ -136,6 +136,7 @@ def test_one_case_of_the_demo_fits_a_terminal_of_80_columns(tmp_path):
         (("demo", "--case", "cats"), "shifted or counts or images"),
     ],
 )
+@pytest.mark.unix
 def test_bad_arguments_are_one_line_and_exit_code_2(arguments, words):
     found = vicinal_command(*arguments)
     assert found.returncode == 2

@@ -341,6 +341,7 @@ def test_a_full_disk_adds_nothing(tmp_path, rows, predictor):
         assert db.execute("SELECT count(*) FROM answers WHERE row_id LIKE 'new%'").fetchone() == (0,)
 
 
+@pytest.mark.linux
 def test_a_service_whose_disk_is_full_goes_on(tmp_path, rows):
     model, journal = saved_model(tmp_path, known=500), tmp_path / "j"
 
