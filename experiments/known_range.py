@@ -1,7 +1,8 @@
 """What a known range of the target is worth: `python -m experiments.known_range`.
 
-Numbers of comments on Facebook posts and blog pages are never negative. For each of ten perceptrons (`experiments/outputs`),
-the rows it was not trained on are cut into calibration and test rows, and intervals with and without the range are compared.
+Numbers of comments on Facebook posts and blog pages are never negative. For each of ten perceptrons
+(`experiments/outputs`), the rows it was not trained on are cut into calibration and test rows, and intervals with and
+without the range are compared.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def measure(path: Path) -> list[tuple[float, float, float]]:
             targets = stored["targets"][run].astype(np.float64)
             outputs = vc.ModelOutputs.from_predictions(predictions)
             cut = vc.split_rows(len(targets), {"calibration": len(targets) // 2, "test": None}, seed=SEED + run)
-            lengths = []
-            for target_range in (None, (0, None)):
+            lengths = {}
+            for name, target_range in (("plain", None), ("range", (0, None))):
                 predictor = vc.calibrate(
                     outputs[cut["calibration"]],
                     targets[cut["calibration"]],
@@ -47,9 +48,9 @@ def measure(path: Path) -> list[tuple[float, float, float]]:
                     target_range=target_range,
                 )
                 intervals = predictor.predict(outputs[cut["test"]])
-                lengths.append(float(intervals.lengths.mean()))
+                lengths[name] = float(intervals.lengths.mean())
             covered = float(intervals.covers(targets[cut["test"]]).mean())
-            found.append((covered, *lengths))
+            found.append((covered, lengths["plain"], lengths["range"]))
     return found
 
 

@@ -96,9 +96,9 @@ BAD = {
     "another width": (
         lambda: vc.Standardize().fit(np.random.default_rng(0).normal(size=(5, 3))).apply(np.ones((2, 4))),
         ShapeMismatch,
-        "fitted on 3 columns; got 4",
+        "must have 3 columns, as in the fit of the map; got 4",
     ),
-    "an empty chain": (vc.Chain, Incompatible, "at least one"),
+    "an empty chain": (vc.Chain, Incompatible, "one or more maps"),
     "a chain of numbers": (lambda: vc.Chain(vc.UnitLength(), 3), Incompatible, "got 3"),
 }
 

@@ -45,10 +45,6 @@ def test_one_long_compilation_is_shown_all_the_while(drawn):
     bar.end()
     time.sleep(0.4)
     assert shown.closed
-    bar.begin()
-    bar.end()
-    time.sleep(0.4)
-    assert len(drawn) == 1  # a short one shows nothing
 
 
 def test_a_short_compilation_shows_nothing(drawn):

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vicinal._util.arrays import Bools, Ints, Reals
+from vicinal._util.arrays import Bools, Ints
+from vicinal.calibration.levels import round_ranks
 from vicinal.kernels.exact import Joined
-from vicinal.kernels.ranks import UNITS
-
-
-def round_ranks(below: Ints | Reals, total: Ints | Reals) -> Ints:
-    """Return the ranks below / total in units of 2^-32, (n,); 0 where the total is 0.
-
-    Examples
-    --------
-    >>> round_ranks(np.array([1.0, 0.0]), np.array([4.0, 0.0])) / UNITS
-    array([0.25, 0.  ])
-    """
-    shares = np.divide(below, total, out=np.zeros(len(below)), where=total > 0)
-    return np.rint(UNITS * shares).astype(np.int64)
 
 
 def rank_among_all(n: int, own: Ints, first_tied: Ints, own_weight: float) -> tuple[Ints, Bools]:

@@ -24,9 +24,9 @@ from vicinal._util.lazy_rows import Readable, ReadRows
 from vicinal._util.register import register
 from vicinal._util.stored_arrays import StoredArrays
 from vicinal.calibration.ages import find_kept_places
-from vicinal.calibration.all_neighbors import round_ranks, sum_over_all
+from vicinal.calibration.all_neighbors import sum_over_all
 from vicinal.calibration.guarantees import FiniteSample, Guarantee, count_tied_rows
-from vicinal.calibration.levels import Coverage, order, sort_pairs
+from vicinal.calibration.levels import Coverage, order, round_ranks, sort_pairs
 from vicinal.calibration.local import ReferencedCalibration
 from vicinal.calibration.method import Calibration, Landscape, Method, Task, require_localizer
 from vicinal.calibration.plug_in import PlugInCalibration, rank_among

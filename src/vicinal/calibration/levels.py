@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from vicinal._util.arrays import Floats, Ints
+from vicinal._util.arrays import Floats, Ints, Reals
 from vicinal.errors import InvalidArgument, TooFewRows
+from vicinal.kernels.ranks import UNITS
 
 Coverage: TypeAlias = float | Fraction | Decimal
 
@@ -98,6 +99,18 @@ def order(coverage: Coverage, n: int) -> int:
         )
         raise TooFewRows(msg, rows=n, needed=needed)
     return m
+
+
+def round_ranks(below: Ints | Reals, total: Ints | Reals) -> Ints:
+    """Return the ranks below / total in units of 2^-32, (n,); 0 where the total is 0.
+
+    Examples
+    --------
+    >>> round_ranks(np.array([1.0, 0.0]), np.array([4.0, 0.0])) / UNITS
+    array([0.25, 0.  ])
+    """
+    shares = np.divide(below, total, out=np.zeros(len(below)), where=total > 0)
+    return np.rint(UNITS * shares).astype(np.int64)
 
 
 def sort_pairs(ranks: Ints, values: Floats) -> tuple[Ints, Floats]:

@@ -625,7 +625,8 @@ class RegionPredictor(Predictor, Generic[OutputsT, RegionsT]):
         >>> predictor.predict(vc.ModelOutputs.from_predictions([1.0])).upper
         array([1.8])
         """
-        return self.predict_at(outputs, [self.coverage], memory=memory, progress=progress)[0]
+        with within(memory):
+            return self._predict_at(outputs, [self.coverage], "predict" if progress else None)[0]
 
     def predict_at(
         self,

@@ -58,7 +58,7 @@ def test_a_predictor_rolls_on_in_place(folder, tmp_path):  # noqa: F811
     model = tmp_path / "model.vicinal"
     fine("calibrate", folder / "calibration.npz", *NEAR, "--score", "aps", "--model-name", "net 3", "-o", model)
     said = json.loads(fine("roll", model, folder / "test.npz", "--out", model, "--json"))
-    assert "done before" in refused("roll", model, folder / "test.npz", "--out", model)
+    assert "already done" in refused("roll", model, folder / "test.npz", "--out", model)
     assert (said["added"], said["dropped"], said["ranked_rows"]) == (200, 200, 300)
     words = fine("roll", model, folder / "tuning.npz", "--out", tmp_path / "b.vicinal", "--drop", "0")
     assert words.startswith("300 rows added, 0 dropped, calibrated on 600 rows")

@@ -134,7 +134,7 @@ def test_a_folder_of_another_job_is_left_alone(tmp_path):
     with pytest.raises(InvalidFile, match=r"_job\.json is damaged or missing"), output_folder(out, job):
         pass
     assert (out / PIECE).read_bytes() == b"kept"
-    with pytest.raises(CannotWrite, match="is no folder"), output_folder(out / PIECE, job):
+    with pytest.raises(CannotWrite, match="is not a folder"), output_folder(out / PIECE, job):
         pass
 
 

@@ -448,13 +448,13 @@ def test_csv_may_have_blanks_after_its_commas(tmp_path):
 
 
 def test_many_columns_take_no_time(tmp_path):
-    began = time.perf_counter()
+    began = time.process_time()  # of this process alone: the machine may be busy
     names = [f"x{number}_0" for number in range(40_000)]
     assert len(wide_columns(names)) == 40_000
     pq.write_table(pa.table({f"logit_{number}": [1.0] for number in range(20_000)}), tmp_path / "x.parquet")
     (found,) = read_all(tmp_path / "x.parquet")
     assert found["logits"].shape == (1, 20_000)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     (tmp_path / "x.csv").write_text(",".join(f"a_{number}" for number in range(100_001)) + "\n")
     refused(lambda: open_table([str(tmp_path / "x.csv")]), "100001 columns", "at most 100000")
 

@@ -85,7 +85,7 @@ def test_a_tuned_predictor_brings_its_frontier_and_its_voters(tmp_path):
     data = data_in(vc.report(predictor, outputs[400:], labels[400:], tmp_path / "r.html", tuning=best, rows=20))
     assert len(data["frontier"]["candidates"]) == len(best.candidates)
     assert data["frontier"]["candidates"][data["frontier"]["winner"]]["name"] == best.winner.name
-    assert "rows that vote" in data["explorer"]["neighbors"]
+    assert "voting rows" in data["explorer"]["neighbors"]
     for row in data["explorer"]["rows"]:  # numbered among the voting rows, with their labels
         assert [one["label"] for one in row["neighbors"]] == [str(labels[one["row"]]) for one in row["neighbors"]]
         assert sum(one["weight"] for one in row["neighbors"]) <= 1 + 1e-9

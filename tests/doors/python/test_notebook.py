@@ -170,7 +170,7 @@ def test_candidates_of_tuning_are_a_table(predictor):
     shown = report._repr_html_()
     assert shown.count("<table>") == 1
     rows = str(report).splitlines()
-    assert shown.count("<tr>") == rows.index(report.sentence) - 1
+    assert shown.count("<tr>") == rows.index(report.sentence) - 2  # without the heading and the legend
     assert "<td" in shown.split(report.winner.name.split(",")[0])[0]
 
 

@@ -42,7 +42,7 @@ def line(axes, name):
 def test_both_show_the_same_numbers():
     predictor, outputs, labels = classified()
     axes, figure = (one.plot_coverage(predictor, outputs, labels) for one in (plots, interactive))
-    for name in ("coverage reached", "as asked for"):
+    for name in ("measured coverage", "target"):
         np.testing.assert_array_equal(line(axes, name).get_ydata(), trace(figure, name).y)
     assert axes.get_xlabel() == figure.layout.xaxis.title.text
     axes, figure = (one.plot_reliability(predictor, outputs, labels, 4) for one in (plots, interactive))
@@ -105,7 +105,7 @@ def test_what_cannot_be_drawn_is_said(module):
         (lambda: module.plot_reliability(regressor, rows, targets), "needs a SetPredictor.*got IntervalPredictor"),
         (lambda: module.plot_coverage(sets, outputs, labels), "plot_coverage needs a predictor.*got PredictionSets"),
         (lambda: module.plot_groups(sets), r"what evaluate\(\.\.\., groups=\.\.\.\) returns; got PredictionSets"),
-        (lambda: module.plot_groups(vc.evaluate(sets, labels)), "there are no groups to draw"),
+        (lambda: module.plot_groups(vc.evaluate(sets, labels)), "no groups to draw"),
     ):
         with pytest.raises(vc.Incompatible, match=words):
             call()

@@ -420,7 +420,7 @@ def test_a_registered_part_of_ones_own_is_saved_and_nothing_is_imported_for_a_fi
     program += "    print(error, 'own_parts_of_a_test' in sys.modules)"
     command = [sys.executable, "-c", program, str(tmp_path / "a.vicinal")]
     said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
-    assert "import own_parts_of_a_test before loading" in said
+    assert "Import own_parts_of_a_test before loading" in said
     assert said.strip().endswith("False")
 
 

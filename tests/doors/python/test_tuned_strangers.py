@@ -184,7 +184,7 @@ ODD = {
         InvalidArgument,
         "probability_model must be",
     ),
-    "no space": (lambda: vc.Grid([vc.LAC()]), Incompatible, "takes a Space"),
+    "no space": (lambda: vc.Grid([vc.LAC()]), Incompatible, "must be a Space"),
     "one share": (lambda: vc.Space(shares=0.1), InvalidArgument, "shares must be a list of numbers"),
     "the float one": (lambda: vc.Uniform(1.0), InvalidArgument, "1 for one neighbor"),
     "a diagnosis of text": (

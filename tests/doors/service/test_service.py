@@ -238,7 +238,7 @@ def test_refusals_of_files_advise_what_a_request_can_do(models):
     path, _, _ = models["sets"]
     file = {"content": b"a,b\n1,2\n", "headers": {"Content-Type": "text/csv"}}
     said = Local(service_of(path))("POST", "/predict", **file).json()["detail"]
-    assert said.startswith("the body must have one of logits")
+    assert said.startswith("the file must have one of logits")
     assert said.endswith("Rename a column, or send it under that name.")
 
 
@@ -298,7 +298,7 @@ def test_a_client_is_a_value(monkeypatch):
     for url in ("http://127.0.0.1:99999", "nowhere", "http://"):
         with pytest.raises(vc.InvalidArgument, match="such as http"):
             vc.Client(url)
-    with pytest.raises(vc.Incompatible, match="needs ModelOutputs"):
+    with pytest.raises(vc.Incompatible, match="must be ModelOutputs"):
         client.predict(np.zeros((1, 3)))
     with pytest.raises(vc.ServiceUnreachable, match="was not ready within"):
         client.wait(0.1)
@@ -562,7 +562,7 @@ def test_it_is_ready_when_compiled(models, monkeypatch):
     monkeypatch.setattr(type(broken.predictor), "predict", None)
     broken.warm_up()
     reply = Local(broken)("GET", "/readyz")
-    assert (reply.status_code, reply.text) == (503, "failed to compile; the log says why\n")
+    assert (reply.status_code, reply.text) == (503, "failed to compile; see the log\n")
 
 
 def test_replies_are_limited(models, monkeypatch):
@@ -703,7 +703,7 @@ def test_the_command_refuses_in_one_line(models, tmp_path):
     path = models["sets"][0]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         wrong = {
-            "address already in use. Name another": [path, "--port", taken.getsockname()[1]],
+            "address already in use. Choose another": [path, "--port", taken.getsockname()[1]],
             "there is no such file": [tmp_path / "no.vicinal"],
             "port must be": [path, "--port", 70_000],
             "must be a whole number": [path, "--max-rows", 0],

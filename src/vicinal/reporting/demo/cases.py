@@ -12,7 +12,7 @@ from vicinal.datasets import load_cifar100_resnet18, load_facebook_comments, loa
 from vicinal.neighbors.localizers import Exponential
 from vicinal.regions import PredictionIntervals
 from vicinal.reporting.demo import pictures
-from vicinal.reporting.demo.compare import Calibrated, Case, CaseResult, Conclusion, KnownClasses, Naive, Rows, Way
+from vicinal.reporting.demo.compare import Calibrated, Case, CaseResult, CaseRows, Conclusion, KnownClasses, Naive, Way
 from vicinal.scores import APS, LAC, RAPS, ClassificationScore, NeverEmpty
 from vicinal.tuning import DecileGap, MeanSize
 
@@ -27,10 +27,10 @@ SHOWN_INTERVALS = 60
 """Intervals that the picture of the counts shows."""
 
 
-def load_shifted() -> Rows:
+def load_shifted() -> CaseRows:
     """Return the rows of the shifted world."""
     data = load_tiny_imagenet_resnet50()
-    return Rows(data.outputs, data.labels)
+    return CaseRows(data.outputs, data.labels)
 
 
 def occurring_classes() -> Ints:
@@ -38,16 +38,16 @@ def occurring_classes() -> Ints:
     return np.unique(load_tiny_imagenet_resnet50().labels)
 
 
-def load_counts() -> Rows:
+def load_counts() -> CaseRows:
     """Return the numbers of comments."""
     data = load_facebook_comments()
-    return Rows(data.outputs, data.targets)
+    return CaseRows(data.outputs, data.targets)
 
 
-def load_images() -> Rows:
+def load_images() -> CaseRows:
     """Return the rows of CIFAR-100."""
     data = load_cifar100_resnet18()
-    return Rows(data.outputs, data.labels)
+    return CaseRows(data.outputs, data.labels)
 
 
 PLAIN = Calibrated(lambda fitted: {"score": LAC(), "method": Split(), "probability_model": fitted.temperature})

@@ -34,21 +34,21 @@ Advance = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class CaseRows:
     """Outputs of a model with the truth."""
 
     outputs: ModelOutputs
     targets: Ints | Floats  # (n,)
 
-    def __getitem__(self, rows: Ints) -> Rows:
-        return Rows(self.outputs[rows], self.targets[rows])
+    def __getitem__(self, rows: Ints) -> CaseRows:
+        return CaseRows(self.outputs[rows], self.targets[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """What is fitted on the tuning rows of one cut, once for all ways that use it."""
 
-    rows: Rows
+    rows: CaseRows
     coverage: Coverage
     reports: dict[str, TuningReport] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class CaseAnswer:
     """What one way said of the test rows of one cut."""
 
     regions: Regions
@@ -91,7 +91,7 @@ class Way(ABC):
     """A way to answer test rows."""
 
     @abstractmethod
-    def answer(self, calibration: Rows, fitted: Fitted, test: Rows) -> Answer:
+    def answer(self, calibration: CaseRows, fitted: Fitted, test: CaseRows) -> CaseAnswer:
         """Answer the test rows of one cut."""
 
 
@@ -99,11 +99,11 @@ class Way(ABC):
 class Naive(Way):
     """The smallest prefix of the sorted probabilities that sums to the coverage: nothing is calibrated."""
 
-    def answer(self, calibration: Rows, fitted: Fitted, test: Rows) -> Answer:
+    def answer(self, calibration: CaseRows, fitted: Fitted, test: CaseRows) -> CaseAnswer:
         """Answer the test rows of one cut."""
         del calibration
         sets = naive_sets(as_classification(test.outputs), fitted.coverage, fitted.temperature)
-        return Answer(sets, test.targets, sets.confidences)
+        return CaseAnswer(sets, test.targets, sets.confidences)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Calibrated(Way):
 
     settings: Callable[[Fitted], Settings]
 
-    def answer(self, calibration: Rows, fitted: Fitted, test: Rows) -> Answer:
+    def answer(self, calibration: CaseRows, fitted: Fitted, test: CaseRows) -> CaseAnswer:
         """Answer the test rows of one cut."""
         settings = self.settings(fitted)
 
@@ -130,7 +130,7 @@ class Calibrated(Way):
         predictor = calibrate_once()
         regions = predictor.predict(test.outputs)  # type: ignore[arg-type]
         seconds = time.perf_counter() - started
-        return Answer(regions, test.targets, _order(regions, test.outputs), seconds, predictor)
+        return CaseAnswer(regions, test.targets, _order(regions, test.outputs), seconds, predictor)
 
 
 def _order(regions: Regions, outputs: ModelOutputs) -> Floats:
@@ -148,21 +148,21 @@ class KnownClasses(Way):
     way: Way
     classes: Callable[[], Ints]  # ascending
 
-    def answer(self, calibration: Rows, fitted: Fitted, test: Rows) -> Answer:
+    def answer(self, calibration: CaseRows, fitted: Fitted, test: CaseRows) -> CaseAnswer:
         """Answer the test rows of one cut."""
         classes = self.classes()
         parts = [_keep_classes(rows, classes) for rows in (calibration, fitted.rows, test)]
         return self.way.answer(parts[0], Fitted(parts[1], fitted.coverage), parts[2])
 
 
-def _keep_classes(rows: Rows, classes: Ints) -> Rows:
+def _keep_classes(rows: CaseRows, classes: Ints) -> CaseRows:
     outputs = as_classification(rows.outputs)
     kept = ModelOutputs.from_logits(np.asarray(outputs.logits)[:, classes], outputs.representations)
-    return Rows(kept, np.searchsorted(classes, rows.targets))
+    return CaseRows(kept, np.searchsorted(classes, rows.targets))
 
 
 @dataclass(frozen=True)
-class Measured:
+class WayResult:
     """What was measured of one way, over all cuts."""
 
     found: Evaluation
@@ -206,7 +206,7 @@ class Case:
     title: str
     question: str
     data: str
-    load: Callable[[], Rows]
+    load: Callable[[], CaseRows]
     parts: Mapping[str, int]
     ways: Mapping[str, Way]
     plain: str
@@ -223,18 +223,18 @@ class CaseResult:
     coverage: float
     seed: int
     splits: int
-    measured: dict[str, Measured]
-    first: dict[str, Answer]  # of the first cut
-    test: Rows  # of the first cut
+    measured: dict[str, WayResult]
+    first: dict[str, CaseAnswer]  # of the first cut
+    test: CaseRows  # of the first cut
     tuning: dict[str, TuningReport]  # in the first cut
 
     @property
-    def plain(self) -> Measured:
+    def plain(self) -> WayResult:
         """What plain split gave."""
         return self.measured[self.case.plain]
 
     @property
-    def chosen(self) -> Measured:
+    def chosen(self) -> WayResult:
         """What the case's own way gave."""
         return self.measured[self.case.chosen]
 
@@ -273,7 +273,7 @@ def run_case(case: Case, coverage: Coverage, seed: int, splits: int, advance: Ad
     exact_coverage(coverage)
     whole_number("splits", splits, least=1)
     data = case.load()
-    answers: dict[str, list[Answer]] = {name: [] for name in case.ways}
+    answers: dict[str, list[CaseAnswer]] = {name: [] for name in case.ways}
     first, reports = data, {}
     for split in range(splits):
         cut = split_rows(len(data.targets), case.parts, seed + split)
@@ -296,7 +296,7 @@ def run_case(case: Case, coverage: Coverage, seed: int, splits: int, advance: Ad
     )
 
 
-def measure(answers: Sequence[Answer]) -> Measured:
+def measure(answers: Sequence[CaseAnswer]) -> WayResult:
     """Evaluate the answers of several cuts as one; with more than one, the interval is over cuts, not rows."""
     regions, targets = pool([one.regions for one in answers]), np.concatenate([one.targets for one in answers])
     found = evaluate(regions, targets)
@@ -306,7 +306,7 @@ def measure(answers: Sequence[Answer]) -> Measured:
         found = replace(found, coverage_interval=interval_over_cuts(means))
     tenths = quantile_numbers(np.concatenate([one.order for one in answers]), 10)
     worst = min(float(covered[tenths == tenth].mean()) for tenth in np.unique(tenths))
-    return Measured(found, worst, answers[0].seconds)
+    return WayResult(found, worst, answers[0].seconds)
 
 
 def interval_over_cuts(means: Sequence[float]) -> tuple[float, float]:

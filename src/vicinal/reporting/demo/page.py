@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import vicinal
 from vicinal._util.files import replacing
 from vicinal.reporting import report
-from vicinal.reporting.demo.compare import CaseResult, Measured
+from vicinal.reporting.demo.compare import CaseResult, WayResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,7 +134,7 @@ def case_html(result: CaseResult, axes: Axes, report_path: Path, model: Path) ->
 """
 
 
-def _row(name: str, one: Measured, *, strong: bool) -> str:
+def _row(name: str, one: WayResult, *, strong: bool) -> str:
     low, high = one.found.coverage_interval
     cells = (f"{one.found.coverage:.3f} ± {(high - low) / 2:.3f}", f"{one.found.mean_size:.3g}", f"{one.worst:.3f}")
     body = "".join(f"<td>{cell}</td>" for cell in cells)
