@@ -12,6 +12,9 @@ FEWEST = 100
 """Smallest number of rows."""
 
 FOLDS = 5
+FEW = 20_000
+"""Rows up to which one thread is used: more spend their time waiting for each other."""
+
 WIDEST = 20
 """Most columns of features; more are reduced to this many principal components."""
 
@@ -67,6 +70,7 @@ def excess_risk(features: ArrayLike, covered: Bools, target: float, *, seed: int
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import KFold
+    from threadpoolctl import threadpool_limits
 
     rows = as_reals(features, "features", 2).astype(np.float64)
     check_rows(len(covered), rows, "features", "the answers")
@@ -75,15 +79,16 @@ def excess_risk(features: ArrayLike, covered: Bools, target: float, *, seed: int
         msg = f"the excess risk needs at least {FEWEST} rows; got {len(rows)}."
         raise TooFewRows(msg, rows=len(rows), needed=FEWEST)
     predicted = np.empty(len(rows))
-    for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(rows):
-        some, others = _reduce(rows[train], rows[test])
-        if covered[train].all() or not covered[train].any():
-            predicted[test] = covered[train].mean()
-            continue
-        model = HistGradientBoostingClassifier(
-            max_iter=50, max_leaf_nodes=8, learning_rate=0.05, early_stopping=False, random_state=seed
-        )
-        predicted[test] = model.fit(some, covered[train]).predict_proba(others)[:, 1]
+    with threadpool_limits(1 if len(rows) <= FEW else None):
+        for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(rows):
+            some, others = _reduce(rows[train], rows[test])
+            if covered[train].all() or not covered[train].any():
+                predicted[test] = covered[train].mean()
+                continue
+            model = HistGradientBoostingClassifier(
+                max_iter=50, max_leaf_nodes=8, learning_rate=0.05, early_stopping=False, random_state=seed
+            )
+            predicted[test] = model.fit(some, covered[train]).predict_proba(others)[:, 1]
     gains = (covered - target) ** 2 - (covered - predicted) ** 2
     return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
 

@@ -116,10 +116,8 @@ def whole_parts(folder):
     return len(list(folder.glob("[0-9]*"))) if folder.exists() else 0
 
 
-SLOW = [pytest.param(suffix, marks=pytest.mark.slow) for suffix in (".npz", ".jsonl")]
-
-
-@pytest.mark.parametrize("suffix", [".parquet", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".jsonl"])
 def test_killed_while_predicting_and_resumed(folder, tmp_path, suffix):
     whole = tmp_path / f"whole{suffix}"
     assert predicted(folder, whole).returncode == 0

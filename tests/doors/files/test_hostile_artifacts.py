@@ -218,14 +218,15 @@ def signed_changes(source, rng):
     return entries, header, data
 
 
-def test_two_thousand_hostile_files_with_a_right_checksum_do_no_harm(files, tmp_path):
+@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.slow)])
+def test_hostile_files_with_a_right_checksum_do_no_harm(files, tmp_path, count):
     rng = np.random.default_rng(1)
     sources = [read(path) for path in files.values()]
     harmless, said = 0, []
-    for number in range(2000):
+    for number in range(count):
         changed = signed_changes(sources[number % len(sources)], rng)
         signed(*changed, tmp_path / "a")
-        started = time.perf_counter()
+        started = time.process_time()
         try:
             open_rows(tmp_path / "a")
             harmless += 1  # another model's name, a smaller rank penalty: a predictor, if another
@@ -233,8 +234,8 @@ def test_two_thousand_hostile_files_with_a_right_checksum_do_no_harm(files, tmp_
             harmless += 1  # another map or other votes: it refuses rows that do not fit
         except REFUSED as error:
             said.append(str(error))
-        assert time.perf_counter() - started < 2
-    assert harmless < 1000
+        assert time.process_time() - started < 2
+    assert harmless < count / 2
     assert not any("\n" in words for words in said)
 
 

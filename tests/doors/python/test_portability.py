@@ -101,6 +101,7 @@ except SystemExit as end:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.linux
 def test_the_surface_runs_without_what_linux_alone_has(tmp_path):
     code = "\n".join((HIDDEN, PYTHON, COMMAND_LINE, SERVICE))
