@@ -22,7 +22,9 @@ def export(
     out: Annotated[Path, typer.Argument(help="File to write: .npz, .parquet or .jsonl.", show_default=False)],
     model: Annotated[
         Path | None,
-        typer.Option(help="Refuse the journal if it was written for another model than this one.", show_default=False),
+        typer.Option(
+            help="A model file: stop with an error if the journal was written for another model.", show_default=False
+        ),
     ] = None,
     *,
     as_json: AsJson = False,

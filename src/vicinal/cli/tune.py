@@ -56,7 +56,9 @@ def tune(
     at_most: Annotated[
         float | None,
         typer.Option(
-            help="Largest coverage gap allowed by --aim even or --aim classes. Default: 0.1.", show_default=False
+            help="With --aim even: how far the least covered tenth may fall short of the target. With --aim classes: mean gap "
+            "of the classes. Default: 0.1.",
+            show_default=False,
         ),
     ] = None,
     trials: Annotated[

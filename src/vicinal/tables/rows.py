@@ -135,7 +135,7 @@ class Rows:
 
     @contextmanager
     def _name_place(self, first: int) -> Iterator[None]:
-        """Add the table's name to errors, and count their rows from its beginning."""
+        """Add the name of the table to errors, and number rows from its beginning, not from that of the chunk."""
         try:
             yield
         except (TooLittleMemory, InvalidArgument):  # they concern the call, not the rows

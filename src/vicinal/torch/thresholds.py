@@ -120,8 +120,8 @@ class JoinedThresholds(Thresholds):
         del n_rows
         if torch.compiler.is_exporting():
             msg = (
-                "Exact cannot be exported, because which calibration rows change depends on the input. Calibrate with "
-                "SplitReference(), which is exact too, or with LeaveOneOut() or Split()."
+                "Exact cannot be exported, because each new row changes the local ranks of other calibration rows. "
+                "Calibrate with SplitReference(), whose guarantee is exact too, or with LeaveOneOut() or Split()."
             )
             raise Incompatible(msg)
         joined = JoinedRows(*(getattr(self, name) for name in JoinedRows._fields))

@@ -96,7 +96,7 @@ def conclude_counts(result: CaseResult) -> Conclusion:
     """Say how much shorter the intervals are."""
     plain, chosen, even = result.plain, result.chosen, result.measured[EVEN]
     return Conclusion(
-        f"Told that a count is never negative, the tool makes intervals "
+        f"Told that a count is never negative, vicinal makes intervals "
         f"{1 - chosen.found.mean_size / plain.found.mean_size:.0%} shorter: {chosen.found.mean_size:.3g} instead of "
         f"{plain.found.mean_size:.3g} comments.",
         f"{coverages(result)} Plain split misses busy posts: the worst tenth is covered {plain.worst:.0%} of the time. "
