@@ -56,8 +56,8 @@ def tune(
     at_most: Annotated[
         float | None,
         typer.Option(
-            help="With --aim even: how far the least covered tenth may fall short of the target. With --aim classes: mean gap "
-            "of the classes. Default: 0.1.",
+            help="With --aim even: how far the least covered tenth may fall short of the target. With --aim classes: "
+            "mean gap of the classes. Default: 0.1.",
             show_default=False,
         ),
     ] = None,
