@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 PLAIN, CHOSEN = COLORS[1], COLORS[0]
 
+NEAR_SIZE, NEAR_WORST = 1.5, 0.015
+"""Points nearer than this have their names on different sides."""
+
 
 def small_axes() -> Axes:
     """Return the Axes of a figure that stays readable in a column of a page."""
@@ -68,13 +71,17 @@ def compare_intervals(intervals: Mapping[str, PredictionIntervals], targets: Flo
 def size_against_evenness(points: Mapping[str, tuple[float, float]], strong: Collection[str]) -> Axes:
     """Draw each way at its mean size and the coverage of its worst tenth."""
     axes = small_axes()
+    placed: list[tuple[float, float]] = []
     for name, (size, worst) in points.items():
         tuned, known = name.startswith("tuned"), name in strong
         color = CHOSEN if tuned else PLAIN if known else "0.6"
         axes.scatter([size], [worst], s=110 if known else 45, color=color, marker="*" if tuned else "o", zorder=3)
-        weight = "bold" if known else "normal"
-        axes.annotate(name, (size, worst), (6, 5), textcoords="offset points", fontsize=8, weight=weight)
+        near = any(abs(size - x) < NEAR_SIZE and abs(worst - y) < NEAR_WORST for x, y in placed)
+        placed.append((size, worst))
+        weight, below = "bold" if known else "normal", -11 if near else 5
+        axes.annotate(name, (size, worst), (6, below), textcoords="offset points", fontsize=8, weight=weight)
     axes.set_xlabel("mean number of labels in a set (left is smaller)")
     axes.set_ylabel("coverage of the worst tenth (up is more even)")
-    axes.margins(x=0.2, y=0.12)
+    axes.margins(y=0.12)
+    axes.set_xlim(right=1.35 * max(size for size, _ in points.values()))
     return finish(axes)
