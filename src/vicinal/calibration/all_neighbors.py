@@ -16,7 +16,7 @@ def rank_among_all(n: int, own: Ints, first_tied: Ints, own_weight: float) -> tu
 
     Examples
     --------
-    >>> rank_among_all(4, np.array([-1, 0]), np.array([1, 0]), 0.0)[0] / UNITS
+    >>> rank_among_all(4, np.array([-1, 0]), np.array([1, 0]), 0.0)[0] / 2**32
     array([0.25, 0.  ])
     """
     others = n - (own >= 0)
