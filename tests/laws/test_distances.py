@@ -179,6 +179,14 @@ def test_a_few_queries_have_the_distances_of_many(n, width, dtype):
         )
 
 
+@pytest.mark.parametrize("few", [1, 16, 40])
+def test_queries_too_long_to_multiply_are_refused_before_they_are_multiplied(few):
+    """Products of such queries are infinite or NaN, and numpy warns of them."""
+    reference = Reference.of(rows(100, np.float64, 3000), np.arange(3000))
+    with pytest.raises(vc.InvalidValue, match="Scale them down"):
+        distances(vc.ExactSearch(), reference, np.full((few, 100), 1e160))
+
+
 def test_where_a_few_would_have_other_bits_they_fill_a_tile(monkeypatch):
     table = rows(100, np.float32, 3000)
     monkeypatch.setattr(

@@ -131,9 +131,8 @@ class Reference:
             return Panel(np.empty((0, 0), dtype), rows, _norms(rows), self.rows, self.norms, self.n, ALL)
         if len(queries) <= FEW and self.few_agree:
             rows = pad_queries(queries, dtype, FEW_TILE)
-            return Panel(
-                self._few_products(rows), rows[: len(queries)], _norms(rows), self.rows, self.norms, self.n, ALL
-            )
+            norms = _norms(rows)  # first: it refuses rows that are too long to multiply
+            return Panel(self._few_products(rows), rows[: len(queries)], norms, self.rows, self.norms, self.n, ALL)
         rows, norms = pad_queries(queries, dtype), np.empty(len(queries))
         work = len(norms), rows.shape[1], threads
         over_chunks(lambda start, stop: squared_norms(rows[start:stop], norms[start:stop]), *work)

@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "gen
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 
 
-RAYLET = re.compile(r"^\x1b\[33m\(raylet\).*\n?", re.MULTILINE)
+RAYLET = re.compile(r"^(\x1b\[\d+m)?\(raylet\).*\n?", re.MULTILINE)
 """What Ray prints of a busy machine, whatever it is told about logs."""
 
 SLOW = ("cluster.md",)
