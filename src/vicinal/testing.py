@@ -32,7 +32,8 @@ from vicinal.persistence.parts import Writer, read_parts
 from vicinal.predictor.calibrate import calibrate
 from vicinal.predictor.predictors import SetPredictor
 from vicinal.probability_models import ProbabilityModel
-from vicinal.representations import RepresentationMap
+from vicinal.representations import RowArrays, RowMap
+from vicinal.representations.map import read_rows
 from vicinal.scores import ClassificationScore, RegressionScore, Score
 
 __all__ = ["check_localizer", "check_map", "check_method", "check_probability_model", "check_score", "check_search"]
@@ -278,15 +279,15 @@ def _check_model_in_torch(model: ProbabilityModel, outputs: ClassificationOutput
     _require(bool(np.allclose(same, found, rtol=CLOSE, atol=CLOSE)), "probabilities must be the same in torch")
 
 
-def check_map(mapping: RepresentationMap, representations: Reals) -> None:
-    """Check a fitted representation map.
+def check_map(row_map: RowMap, rows: ModelOutputs | Reals) -> None:
+    """Check a fitted map of rows.
 
     Parameters
     ----------
-    mapping : RepresentationMap
+    row_map : RowMap
         The fitted map to check.
-    representations : ndarray of shape (n, d)
-        Representations that the map can read.
+    rows : ModelOutputs or ndarray of shape (n, d)
+        Outputs, or representations alone, that the map can read.
 
     Raises
     ------
@@ -298,27 +299,35 @@ def check_map(mapping: RepresentationMap, representations: Reals) -> None:
     >>> import vicinal as vc
     >>> check_map(vc.UnitLength(), np.eye(3) + 1)
     """
-    rows = np.asarray(representations)
-    before = rows.copy()
-    found = mapping.apply(rows)
-    _require(found.ndim == 2 and len(found) == len(rows) and found.shape[1] > 0, "a row of numbers for each row")  # noqa: PLR2004
+    given = read_rows(rows, None) if isinstance(rows, ModelOutputs) else RowArrays(np.asarray(rows))
+    arrays = {name: array for name, array in given._asdict().items() if array is not None}
+    before = {name: array.copy() for name, array in arrays.items()}
+    found = row_map.map_rows(array_api_compat.numpy, given)
+    n = len(next(iter(arrays.values())))
+    _require(found.ndim == 2 and len(found) == n and found.shape[1] > 0, "a row of numbers for each row")  # noqa: PLR2004
     _require(bool(np.isfinite(found).all()), "mapped rows must be finite")
-    one = np.concatenate([mapping.apply(rows[i : i + 1]) for i in range(len(rows))])
+    single = [RowArrays(**{name: array[i : i + 1] for name, array in arrays.items()}) for i in range(n)]
+    one = np.concatenate([row_map.map_rows(array_api_compat.numpy, row) for row in single])
     _same(one, found, "a mapped row must not depend on the other rows")
-    _same(rows, before, "the representations must not be changed")
-    width = mapping.input_width(found.shape[1])
-    _require(width in (None, rows.shape[1]), "input_width must be the width of the rows, or None")
+    for name, array in arrays.items():
+        _same(array, before[name], f"the {name} must not be changed")
+    width = row_map.input_width(found.shape[1])
+    known = 0 if given.representations is None else given.representations.shape[1]
+    read = known if row_map.reads_representations else 0
+    _require(width in (None, read), "input_width must be the width of the representations that are read, or None")
     if find_spec("torch") is not None:
         import torch
 
         from vicinal.torch.namespace import xp
         from vicinal.torch.tensor_parts import TensorPart
 
-        same = TensorPart(mapping).bound.formula(xp, torch.from_numpy(np.array(rows))).numpy()
+        tensors = RowArrays(**{name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+        same = TensorPart(row_map).bound.map_rows(xp, tensors).numpy()
         scale = max(1.0, float(np.abs(found).max()))
-        close = CLOSE if rows.dtype == np.float64 else 2.0**-18
+        single_bits = any(array.dtype != np.float64 for array in arrays.values())
+        close = 2.0**-18 if single_bits else CLOSE
         _require(bool(np.allclose(same, found, rtol=close, atol=close * scale)), "a map must be the same in torch")
-    _check_stored(mapping)
+    _check_stored(row_map)
 
 
 def check_method(method: Method, *, draws: int = 300) -> None:

@@ -23,7 +23,8 @@ from vicinal._util.register import list_registered
 from vicinal.calibration import Method
 from vicinal.neighbors import Localizer, NeighborSearch, WeightedNeighbors
 from vicinal.probability_models import ProbabilityModel
-from vicinal.representations import RepresentationMap
+from vicinal.representations import RepresentationMap, RowMap
+from vicinal.representations.coordinates import Coordinate
 from vicinal.scores import ClassificationScore, RegressionScore, SortedScore
 
 FITTING, LABELS = classification_rows(80, 3)
@@ -39,6 +40,18 @@ MAPS = [
     vc.Standardize().fit(FITTING),
     vc.PrincipalComponents(2).fit(FITTING),
     vc.Chain(vc.Standardize(), vc.UnitLength()).fit(FITTING),
+    vc.Join([vc.UnitLength(), vc.Standardize()]).fit(FITTING),
+]
+OF_LABELS = [vc.Entropy(), vc.Confidence(), vc.NaiveSetSize(0.8), vc.NeighborError()]
+OF_VALUES = [vc.Prediction(), vc.NeighborResidual()]
+PLAIN, SPREAD = VALUES["AbsoluteResidual"], VALUES["ScaledResidual"]
+DIFFICULTIES = [
+    *((vc.DifficultyMap(one).fit(FITTING, LABELS), FITTING) for one in OF_LABELS),
+    *((vc.DifficultyMap(one).fit(PLAIN, TARGETS), PLAIN) for one in OF_VALUES),
+    (vc.DifficultyMap(vc.Scale(), vc.Prediction()).fit(SPREAD), SPREAD),
+    (vc.DifficultyMap(*OF_LABELS).fit(FITTING, LABELS), FITTING),
+    (vc.Join([vc.UnitLength(), vc.DifficultyMap()]).fit(FITTING), FITTING),
+    (vc.Chain(vc.DifficultyMap(), vc.Rounded(16)).fit(FITTING), FITTING),
 ]
 
 
@@ -55,11 +68,12 @@ def searches():
         ((ClassificationScore, RegressionScore), lambda: SCORES),
         (Localizer, lambda: LOCALIZERS),
         (ProbabilityModel, lambda: MODELS),
-        (RepresentationMap, lambda: MAPS),
+        (RowMap, lambda: [*MAPS, *(row_map for row_map, _ in DIFFICULTIES)]),
+        (Coordinate, lambda: [one for row_map, _ in DIFFICULTIES for one in getattr(row_map, "coordinates", ())]),
         (Method, lambda: METHODS),
         (NeighborSearch, searches),
     ],
-    ids=["scores", "localizers", "models", "maps", "methods", "searches"],
+    ids=["scores", "localizers", "models", "maps", "coordinates", "methods", "searches"],
 )
 def test_every_registered_part_is_among_the_instances(kind, instances):
     own = {part for part in list_registered(kind) if part.__module__.startswith("vicinal.")}
@@ -88,6 +102,11 @@ def test_probability_models(model):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_maps(mapping, dtype):
     testing.check_map(mapping, FITTING.representations[:20].astype(dtype))
+
+
+@pytest.mark.parametrize(("row_map", "rows"), DIFFICULTIES, ids=lambda one: repr(one)[:60])
+def test_difficulty_maps(row_map, rows):
+    testing.check_map(row_map, rows)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)

@@ -41,13 +41,19 @@ NEAR = [
     vc.Exponential(None, 0.7),
     vc.Exponential(3, 1e-3),
 ]
-FEW = vc.Space(score=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.1, 0.3), multiples=(0.2,), bandwidths=())
+FEW = vc.Space(
+    score=[vc.LAC(), vc.NeverEmpty(vc.APS())],
+    representation_map=[None, vc.UnitLength()],
+    shares=(0.1, 0.3),
+    multiples=(0.2,),
+    bandwidths=(),
+)
 
 
 def judged_by_lists(outputs, targets, folds, localizer, scores, space):
     judge = Judge(folds, 0.8)
     rows = np.arange(len(outputs))
-    near = neighborhoods(space, outputs, rows, judge, lambda words: None)[0]
+    near = neighborhoods(space, outputs, targets, rows, judge, [None], lambda words: None)[0]
     bench = Bench(judge, scores, [near])
     several = Several.of([bench.score(source) for source in scores.sources])
     return judge.neighborhoods(near.lists, localizer, several)

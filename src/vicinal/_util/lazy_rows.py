@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,9 +28,10 @@ class ReadRows:
     (2, array([[6.]]))
     """
 
-    table: Reals
+    table: Any  # (rows, d), or other rows that a slice or row numbers select
     chosen: Ints | None = None  # (n,), or None: all
-    made: Callable[[Reals], Reals] | None = None  # map of the rows; None: unchanged
+    made: Callable[[Any], Reals] | None = None  # map of the rows; None: unchanged
+    width: int | None = None  # numbers in a row of the table; None: its columns
 
     def __len__(self) -> int:
         return len(self.table) if self.chosen is None else len(self.chosen)
@@ -38,9 +39,11 @@ class ReadRows:
     def __getitem__(self, rows: slice | Ints) -> Reals:
         which = rows if self.chosen is None else self.chosen[rows]
         if self.made is None:
-            return self.table[which]
+            found: Reals = self.table[which]
+            return found
         places = np.arange(len(self.table))[which] if isinstance(which, slice) else which
-        step = rows_within(0.1, 16 * self.table.shape[1], MOST_MAPPED)
+        width = self.table.shape[1] if self.width is None else self.width
+        step = rows_within(0.1, 16 * width, MOST_MAPPED)
         pieces = [self._map_rows(places[start : start + step]) for start in range(0, len(places), step)]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [self.made(self.table[:0])])
 
@@ -54,7 +57,7 @@ class ReadRows:
 
     def take_rows(self, rows: Ints) -> ReadRows:
         """Return some of these rows, (len(rows), d)."""
-        return ReadRows(self.table, rows if self.chosen is None else self.chosen[rows], self.made)
+        return ReadRows(self.table, rows if self.chosen is None else self.chosen[rows], self.made, self.width)
 
     @cached_property
     def _first(self) -> Reals:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vicinal._util.arrays import Floats, Ints, Reals, as_labels, as_targets
-from vicinal._util.hashing import hash_table, hash_values, row_marks
+from vicinal._util.hashing import hash_table, row_marks
 from vicinal._util.lazy_rows import Readable, take_rows
 from vicinal._util.repeats import check_repeats
 from vicinal._util.stored_arrays import StoredArrays
@@ -25,9 +25,8 @@ from vicinal.outputs import (
     as_regression,
 )
 from vicinal.probability_models import ProbabilityModel, probability_chunks
-from vicinal.probability_models.model import check_model_probabilities
-from vicinal.representations import RepresentationMap
-from vicinal.representations.map import map_representations
+from vicinal.probability_models.model import read_left_out
+from vicinal.representations.map import RowMap, check_mapped, map_representations, read_fitting_rows
 from vicinal.scores import (
     CQR,
     LAC,
@@ -192,11 +191,26 @@ def check_scores(scores: Floats, shape: tuple[int, ...], score: Score) -> Floats
     return scores
 
 
-def neighborhood_representations(outputs: ModelOutputs, representation_map: RepresentationMap | None) -> Readable:
+def neighborhood_representations(
+    outputs: ModelOutputs, row_map: RowMap | None, probability_model: ProbabilityModel | None = None
+) -> Readable:
     """Return the representations, mapped when they are read if there is a map, (n, d)."""
-    if representation_map is None and outputs.representations is not None:
+    if row_map is None and outputs.representations is not None:
         return outputs.representations
-    return map_representations(outputs, representation_map, "a neighborhood", Option("method", "Split()"))
+    return map_representations(outputs, row_map, "a neighborhood", Option("method", "Split()"), probability_model)
+
+
+def calibration_representations(
+    outputs: ModelOutputs, row_map: RowMap | None, probability_model: ProbabilityModel | None
+) -> Readable:
+    """Return the same; each row on which the map was fitted, as tuning rows are, is left out of the fit."""
+    known = None if row_map is None else row_map.fitted_rows
+    if row_map is None and outputs.representations is not None:
+        return outputs.representations
+    if row_map is None or known is None or not known.holds(outputs, type(row_map).__name__):
+        return neighborhood_representations(outputs, row_map, probability_model)
+    arrays = read_fitting_rows(outputs, probability_model)
+    return check_mapped(row_map.map_left_out(arrays), row_map, len(outputs))
 
 
 def score_rows(
@@ -204,25 +218,19 @@ def score_rows(
 ) -> Floats:
     """Return the score of each row's target, for either task; a row on which a part was fitted is left out of it."""
     if isinstance(score, RegressionScore):
-        rows = as_regression(outputs)
-        prepare = score.prepare_left_out if _remembers(score.fitted_rows, rows, score) else score.prepare
+        rows, known = as_regression(outputs), score.fitted_rows
+        own = known is not None and known.holds(rows, type(score).__name__)
+        prepare = score.prepare_left_out if own else score.prepare
         found = score.score_values(prepare(rows), values.astype(np.float64, copy=False))
         return check_scores(found, (len(rows),), score)
     assert isinstance(outputs, ClassificationOutputs)  # noqa: S101  as its score is
     classified, labels = outputs, values.astype(np.int64, copy=False)
-    if probability_model is not None and _remembers(probability_model.fitted_rows, classified, probability_model):
-        own = check_model_probabilities(probability_model.apply_left_out(classified), classified, probability_model)
+    voting = None if probability_model is None else probability_model.fitted_rows
+    if voting is not None and voting.holds(classified, type(probability_model).__name__):
+        left_out = read_left_out(classified, probability_model)
         uniforms = row_uniforms(classified, score.seed)
-        return check_scores(score.score_labels(own, uniforms, labels), (len(labels),), score)
+        return check_scores(score.score_labels(left_out, uniforms, labels), (len(labels),), score)
     return label_scores(classified, labels, score, probability_model)
-
-
-def _remembers(remembered: FittedRows | None, outputs: ModelOutputs, part: object) -> bool:
-    """Return whether a part was fitted on exactly these rows, in their order, as with tuning rows as reference rows."""
-    if remembered is None or len(remembered) != len(outputs):
-        return False
-    rows = hash_table(remembered.map_representations(outputs, type(part).__name__))
-    return bool(np.array_equal(rows, hash_values(remembered.reference.rows[: len(remembered)], 0)))
 
 
 def check_targets(outputs: ModelOutputs, targets: ArrayLike) -> Ints | Floats:

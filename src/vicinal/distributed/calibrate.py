@@ -42,7 +42,7 @@ from vicinal.predictor.calibrate import calibrate as calibrate_here
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.probability_models import ProbabilityModel
 from vicinal.regions import TargetRange
-from vicinal.representations import RepresentationMap
+from vicinal.representations import RowMap
 from vicinal.scores import Score
 from vicinal.tables.rows import recognize_columns
 
@@ -95,7 +95,7 @@ def calibrate(
     score: Score | None = None,
     localizer: Localizer | None = None,
     probability_model: ProbabilityModel | None = None,
-    representation_map: RepresentationMap | None = None,
+    representation_map: RowMap | None = None,
     target_range: TargetRange | tuple[float | None, float | None] | None = None,
     method: Method | None = None,
     search: NeighborSearch | None = None,
@@ -126,7 +126,7 @@ def calibrate(
         Which rows are neighbors and how they are weighted; needed for `SplitReference`.
     probability_model : ProbabilityModel, optional
         Fitted model from logits to probabilities.
-    representation_map : RepresentationMap, optional
+    representation_map : RowMap, optional
         Fitted map of the representations.
     target_range : pair of float or None, optional
         Smallest and largest possible target, None for no limit; intervals are cut to it.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._util.arrays import Floats, Ints, as_array, as_reals, check_finite, check_rows, seed_number
+from vicinal._util.arrays import Floats, Ints, Reals, as_array, as_reals, check_finite, check_rows, seed_number
 from vicinal._util.groups import GROUP_ROWS, quantile_numbers
 from vicinal._util.hashing import row_marks
 from vicinal._util.notebook import html_text
@@ -319,12 +319,11 @@ def _class_names(sets: PredictionSets | PredictionIntervals, labels: Ints) -> tu
     return tuple(str(number) for number in range(int(labels.max()) + 1)) if names is None else names
 
 
-def _apply_map(outputs: ModelOutputs, predictor: Predictor) -> ArrayLike | None:
-    return (
-        None
-        if outputs.representations is None
-        else neighborhood_representations(outputs, predictor.representation_map)[:]
-    )
+def _apply_map(outputs: ModelOutputs, predictor: Predictor) -> Reals | None:
+    row_map = predictor.representation_map
+    if outputs.representations is None and (row_map is None or row_map.reads_representations):
+        return None
+    return neighborhood_representations(outputs, row_map, getattr(predictor, "probability_model", None))[:]
 
 
 def _silhouette(rows: ArrayLike | None, labels: Ints | None, chosen: Ints, name: str) -> float | None:
@@ -345,12 +344,14 @@ def _silhouette(rows: ArrayLike | None, labels: Ints | None, chosen: Ints, name:
 def _theory(
     outputs: ModelOutputs, predictor: SetPredictor | IntervalPredictor, labels: Ints | None, chosen: Ints
 ) -> tuple[Theory, ...]:
-    if labels is None or outputs.representations is None or not isinstance(predictor, SetPredictor):
+    if labels is None or not isinstance(predictor, SetPredictor):
         return ()
     some, own = outputs[chosen], labels[chosen]
+    rows = _apply_map(some, predictor)
+    if rows is None:
+        return ()
     scores = label_scores(some, own, predictor.score, predictor.probability_model)  # type: ignore[arg-type]
     radius = float(predictor.localizer.radius) if isinstance(predictor.localizer, Ball) else None
-    rows = neighborhood_representations(some, predictor.representation_map)[:]
     return tuple(theories(rows, own, scores, float(predictor.coverage), radius))
 
 

@@ -76,6 +76,20 @@ def direct(a, b):
 
 
 @kernel
+def short_distances(query, rows, n, out):
+    """Write the same as `direct` for rows shorter than its partial sums, to the bit, in loops over all rows."""
+    d = query.shape[0]
+    flat = rows.ravel()  # without the strides of a table, the loops are vectorized
+    for i in range(n):
+        out[i] = 0.0
+    for j in range(d):
+        entry = np.float64(query[j])
+        for i in range(n):
+            difference = entry - np.float64(flat[d * i + j])
+            out[i] += difference * difference
+
+
+@kernel
 def squared_norms(rows, out):
     """Write |row|^2 in float64, added in a fixed order."""
     d = rows.shape[1]
@@ -118,6 +132,9 @@ def all_distances(panel, q, out):
     """Write the squared distances of query `q` to the `n` reference rows."""
     query = panel.queries[q]
     if panel.dots.shape[0] == 0:
+        if query.shape[0] < LANES:
+            short_distances(query, panel.rows, panel.n, out)
+            return
         for i in range(panel.n):
             out[i] = direct(query, panel.rows[i])
         return

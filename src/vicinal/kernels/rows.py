@@ -261,3 +261,40 @@ def lac_members(rows, thresholds, start, stop, out):
         row, threshold, member = rows[i], thresholds[i], out[i]
         for j in range(row.shape[0]):
             member[j] = 1.0 - np.float64(row[j]) <= threshold
+
+
+@kernel
+def entropies(rows, start, stop, out):
+    """Write the entropy -sum p log p of each row."""
+    for i in range(start, stop):
+        row = rows[i]
+        total = 0.0
+        for j in range(row.shape[0]):
+            p = np.float64(row[j])
+            if p > 0.0:
+                total -= p * np.log(p)
+        out[i] = abs(total)
+
+
+@kernel
+def naive_sizes(rows, mass, start, stop, out):
+    """Write how many labels, taken from the most probable on, hold a mass; the last counts in part."""
+    classes = rows.shape[1]
+    values = np.empty(classes + 8)
+    who, order = np.empty(classes + 4, np.int32), np.empty(classes + 4, np.int32)
+    flags = np.zeros((classes + 7) // 8 * 8, np.uint8)
+    for i in range(start, stop):
+        held, size = 0.0, 0.0
+        high, low = np.inf, FIRST_BAND
+        while high >= 0.0 and held < mass:
+            count = collect_band(rows[i], low, high, flags, values, who)
+            sorted_band(values, who, count, order)
+            for c in range(count):
+                value = values[order[c]]
+                if value <= 0.0 or held >= mass:
+                    break
+                size += min(1.0, (mass - held) / value)
+                held += value
+            high = low
+            low = low * BAND_STEP if low > LAST_BAND else -1.0
+        out[i] = size

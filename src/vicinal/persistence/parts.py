@@ -19,8 +19,9 @@ from vicinal import calibration, neighbors, probability_models, representations,
 from vicinal._util.register import PARTS, part_fields, part_name
 from vicinal.errors import CorruptArtifact, Incompatible, MissingExtra, UnsupportedArtifact, VicinalError
 from vicinal.persistence.container import StoredColumn
+from vicinal.representations import difficulty
 
-BUILT_IN = (calibration, neighbors, probability_models, representations, scores, tuning)
+BUILT_IN = (calibration, difficulty, neighbors, probability_models, representations, scores, tuning)
 """Modules that register the library's own parts. Nothing that a file names is ever imported."""
 
 Entry: TypeAlias = dict[str, Any]

@@ -15,7 +15,7 @@ from vicinal.neighbors.localizers import Localizer
 from vicinal.persistence.parts import Writer, fits
 from vicinal.probability_models import ProbabilityModel
 from vicinal.regions import TargetRange
-from vicinal.representations import RepresentationMap
+from vicinal.representations import RowMap
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.tuning import Candidate, Objective, TuningReport
 
@@ -23,7 +23,7 @@ ROLES: dict[str, Any] = {
     "score": ClassificationScore | RegressionScore,
     "localizer": Localizer,
     "probability_model": ProbabilityModel | None,
-    "representation_map": RepresentationMap | None,
+    "representation_map": RowMap | None,
 }
 """The parts of a candidate, and their types."""
 

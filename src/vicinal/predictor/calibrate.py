@@ -10,18 +10,19 @@ from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints
 from vicinal._util.hashing import fingerprint, row_marks
+from vicinal._util.lazy_rows import Readable
 from vicinal._util.register import list_registered
 from vicinal._util.splitting import split_rows
 from vicinal._util.work import within
 from vicinal.calibration import Calibration, Exact, Method, ScoredRows, Task
 from vicinal.calibration.levels import Coverage, exact_coverage
 from vicinal.calibration.rows import (
+    calibration_representations,
     check_fitted_apart,
     check_other_rows,
     check_targets,
     default_score,
     fit_score,
-    neighborhood_representations,
     no_columns,
     score_rows,
 )
@@ -38,7 +39,7 @@ from vicinal.outputs import (
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor, check_outputs
 from vicinal.probability_models import ProbabilityModel
 from vicinal.regions import TargetRange
-from vicinal.representations import MapPlan, RepresentationMap
+from vicinal.representations import AnyMap, MapPlan, RowMap
 from vicinal.scores import ClassificationScore, RegressionScore, Score
 from vicinal.tuning import Grid, Space, TuningReport, tune
 from vicinal.tuning.space import EVERYONE
@@ -51,7 +52,7 @@ MOST_ASIDE, MOST_JUDGED = 10_000, 2_000
 """Most rows set aside, and most of these that judge candidates: more would take minutes and change little."""
 
 WORTH_TUNING = 50
-"""With fewer rows than this set aside, nothing is tuned, and all rows share one threshold."""
+"""With fewer rows than this set aside, nothing is tuned, and all rows share one threshold; nor is a map fitted."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ class ChosenParts:
     score: Score | None
     localizer: Localizer | None
     probability_model: ProbabilityModel | None
-    representation_map: RepresentationMap | None
+    representation_map: RowMap | None
     target_range: TargetRange | None = None
+    map_plan: MapPlan | None = None  # a map that is still to be fitted, on rows set aside
 
 
 @overload
@@ -74,7 +76,7 @@ def calibrate(
     score: ClassificationScore | None = ...,
     localizer: Localizer | None = ...,
     probability_model: ProbabilityModel | None = ...,
-    representation_map: RepresentationMap | None = ...,
+    representation_map: AnyMap | None = ...,
     method: Method | None = ...,
     search: NeighborSearch | None = ...,
     memory: float | str | None = ...,
@@ -89,7 +91,7 @@ def calibrate(
     score: RegressionScore | None = ...,
     localizer: Localizer | None = ...,
     probability_model: None = ...,
-    representation_map: RepresentationMap | None = ...,
+    representation_map: AnyMap | None = ...,
     target_range: TargetRange | tuple[float | None, float | None] | None = ...,
     method: Method | None = ...,
     search: NeighborSearch | None = ...,
@@ -104,7 +106,7 @@ def calibrate(
     score: Score | None = None,
     localizer: Localizer | None = None,
     probability_model: ProbabilityModel | None = None,
-    representation_map: RepresentationMap | None = None,
+    representation_map: AnyMap | None = None,
     target_range: TargetRange | tuple[float | None, float | None] | None = None,
     method: Method | None = None,
     search: NeighborSearch | None = None,
@@ -133,9 +135,10 @@ def calibrate(
     probability_model : ProbabilityModel, optional
         Fitted model that adjusts the probabilities of a classifier. Default if it is not tuned: probabilities
         unchanged.
-    representation_map : RepresentationMap, optional
-        Fitted map applied to representations before distances are computed. Default if it is not tuned: representations
-        unchanged.
+    representation_map : RowMap or MapPlan, optional
+        Fitted map applied to the rows before distances are computed, such as `DifficultyMap().fit(outputs, targets)`. A
+        third of the rows, at most 10,000, is set aside to fit a map that is not fitted yet. Default if it is not tuned:
+        representations unchanged.
     target_range : TargetRange or tuple of (float or None, float or None), optional
         Range of possible targets of a regression, such as (0, None) for counts and prices. Intervals are clipped to it,
         which leaves coverage unchanged.
@@ -197,7 +200,8 @@ def calibrate(
     if outputs.row_ids is not None:
         check_distinct_ids(outputs.row_ids)
     possible = None if target_range is None else TargetRange.of(target_range)
-    parts = ChosenParts(score, localizer, probability_model, representation_map, possible)
+    plan, fitted = (representation_map, None) if isinstance(representation_map, MapPlan) else (None, representation_map)
+    parts = ChosenParts(score, localizer, probability_model, fitted, possible, plan)
     how = Procedure(
         Exact() if method is None else method, EXACT_SEARCH if search is None else search, progress=progress
     )
@@ -209,6 +213,8 @@ def calibrate(
     with within(memory):
         if localizer is None and how.method.local:
             found = _tune_first(outputs, values, coverage, parts, how)
+        elif plan is not None and how.method.local:
+            found = _fit_first(outputs, values, coverage, parts, plan, how)
         else:
             check_parts_apart(outputs, parts)
             found = _calibrate_rows(outputs, values, coverage, parts, how)
@@ -245,6 +251,31 @@ def _tune_first(
     report = choose_parts(outputs[aside], values[aside], coverage, parts, how.search, progress=how.progress)
     found = _calibrate_rows(outputs[kept], values[kept], coverage, ChosenParts(**report.settings), how, kept)
     return replace(found, tuning=report, remark=describe_aside(len(aside), n))
+
+
+def _fit_first(
+    outputs: ModelOutputs,
+    values: Ints | Floats,
+    coverage: Coverage,
+    parts: ChosenParts,
+    plan: MapPlan,
+    how: Procedure,
+) -> SetPredictor | IntervalPredictor:
+    """Set a share of the rows aside, fit the map on it, and calibrate on the other rows."""
+    how.method.check_rows_may_be_set_aside()
+    check_parts_apart(outputs, parts)
+    n, needed = len(outputs), SET_ASIDE * WORTH_TUNING
+    if n < needed:
+        msg = (
+            f"a third of the rows, at least {WORTH_TUNING}, is set aside to fit {plan!r}; got {n} rows in all. "
+            f"Give at least {needed} rows, or fit the map on other rows first: {plan!r}.fit(outputs, targets)."
+        )
+        raise TooFewRows(msg, rows=n, needed=needed)
+    aside, kept = split_rows(n, [min(n // SET_ASIDE, MOST_ASIDE), None])
+    fitted = plan.fit(outputs[aside], values[aside], parts.probability_model)
+    found = _calibrate_rows(outputs[kept], values[kept], coverage, replace(parts, representation_map=fitted), how, kept)
+    remark = f"{len(aside)} of {n} rows were set aside to fit the map of the rows and were not used for calibration."
+    return replace(found, remark=remark)
 
 
 def set_rows_aside(n: int, coverage: Coverage) -> tuple[Ints, Ints]:
@@ -286,10 +317,11 @@ def choose_parts(
     progress: bool,
 ) -> TuningReport:
     """Tune the parts that are None on rows set aside."""
+    row_map = parts.representation_map if parts.map_plan is None else parts.map_plan
     space = Space(
         score=None if parts.score is None else [parts.score],
         probability_model=None if parts.probability_model is None else [parts.probability_model],
-        representation_map=None if parts.representation_map is None else [parts.representation_map],
+        representation_map=None if row_map is None else [row_map],
     )
     judged = max(MOST_JUDGED, _rows_needed_aside(coverage))
     return tune(
@@ -347,7 +379,9 @@ def score_with(
     """Return the rows with their scores, and with representations if distances are needed."""
     assert parts.score is not None  # noqa: S101  they are complete
     near = parts.localizer is not None and parts.localizer.needs_distances()
-    columns = neighborhood_representations(rows, parts.representation_map) if near else no_columns(len(rows))
+    columns: Readable = no_columns(len(rows))
+    if near:
+        columns = calibration_representations(rows, parts.representation_map, parts.probability_model)
     scores = score_rows(rows, values, parts.score, parts.probability_model)
     return ScoredRows(columns, scores, values, numbers)
 
@@ -387,6 +421,8 @@ def check_parts_apart(outputs: ModelOutputs, parts: ChosenParts) -> None:
         check_fitted_apart(outputs, parts.probability_model, parts.probability_model.fitted_rows)
     if isinstance(parts.score, RegressionScore):
         check_fitted_apart(outputs, parts.score, parts.score.fitted_rows)
+    if parts.representation_map is not None:
+        check_fitted_apart(outputs, parts.representation_map, parts.representation_map.fitted_rows)
 
 
 KINDS: dict[str, tuple[type, str]] = {
@@ -396,7 +432,7 @@ KINDS: dict[str, tuple[type, str]] = {
         ProbabilityModel,
         "a fitted probability model such as TemperatureScaling.fit(outputs, labels)",
     ),
-    "representation_map": (RepresentationMap, "a fitted representation map such as Standardize().fit(outputs)"),
+    "representation_map": (RowMap, "a map of the rows such as UnitLength() or DifficultyMap()"),
     "search": (NeighborSearch, ""),
 }
 """For each argument: its class, and what an error message expects; empty: one of the registered parts."""
@@ -411,9 +447,6 @@ def _describe_expected(name: str) -> str:
 
 def check_parts(parts: ChosenParts, how: Procedure) -> None:
     """Raise an error if a part is not of the kind its argument needs, or the parts do not fit each other."""
-    if isinstance(parts.representation_map, MapPlan):
-        msg = f"representation_map must be fitted first, on rows set aside: {parts.representation_map!r}.fit(rows)."
-        raise Incompatible(msg)
     for name, part in {**vars(parts), **vars(how)}.items():
         if part is not None and name in KINDS and not isinstance(part, KINDS[name][0]):
             msg = f"{name} must be {_describe_expected(name)}; got {part!r}."

@@ -43,7 +43,7 @@ from vicinal.persistence.parts import is_lossless
 from vicinal.probability_models import ProbabilityModel, probability_chunks
 from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
 from vicinal.regions import PredictionIntervals, PredictionSets, TargetRange
-from vicinal.representations import Chained, RepresentationMap, Rounded
+from vicinal.representations import Chained, Rounded, RowMap
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.tuning import TuningReport
@@ -62,7 +62,7 @@ class Predictor(ABC):
         Target coverage.
     localizer : Localizer or None
         Defines the neighbors of a row; None if the method has no neighborhood.
-    representation_map : RepresentationMap or None
+    representation_map : RowMap or None
         Fitted map applied to representations before distances are computed.
     method : Method
         Calibration method.
@@ -90,7 +90,7 @@ class Predictor(ABC):
 
     coverage: Coverage
     localizer: Localizer | None
-    representation_map: RepresentationMap | None
+    representation_map: RowMap | None
     method: Method
     calibration: Calibration
     tuning: TuningReport | None = None
@@ -494,7 +494,8 @@ class Predictor(ABC):
             return no_columns(len(outputs))
         rows: Readable | None = outputs.representations
         if rows is None or self.representation_map is not None:
-            rows = neighborhood_representations(outputs, self.representation_map)
+            model = getattr(self, "probability_model", None)
+            rows = neighborhood_representations(outputs, self.representation_map, model)
         if rows.shape[1] != width:
             msg = f"representations must have {width} columns, as in calibration; got {rows.shape[1]}."
             raise ShapeMismatch(msg)
@@ -528,7 +529,8 @@ class Predictor(ABC):
     @property
     def reads_representations(self) -> bool:
         """Whether any part uses representations: the neighborhood, the probability model or the score."""
-        return bool(self.calibration.width) or self.scores_read_representations
+        near = self.representation_map is None or self.representation_map.reads_representations
+        return (near and bool(self.calibration.width)) or self.scores_read_representations
 
     @property
     @abstractmethod
@@ -688,7 +690,7 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         Target coverage.
     localizer : Localizer or None
         Defines the neighbors of a row; None if the method has no neighborhood.
-    representation_map : RepresentationMap or None
+    representation_map : RowMap or None
         Fitted map applied to representations before distances are computed.
     method : Method
         Calibration method.
@@ -952,7 +954,7 @@ class IntervalPredictor(RegionPredictor[RegressionOutputs, PredictionIntervals])
         Target coverage.
     localizer : Localizer or None
         Defines the neighbors of a row; None if the method has no neighborhood.
-    representation_map : RepresentationMap or None
+    representation_map : RowMap or None
         Fitted map applied to representations before distances are computed.
     method : Method
         Calibration method.

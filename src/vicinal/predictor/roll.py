@@ -158,6 +158,8 @@ def _score_new(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutput
         check_fitted_apart(outputs, model, model.fitted_rows)
     if isinstance(score, RegressionScore):
         check_fitted_apart(outputs, score, score.fitted_rows)
+    if predictor.representation_map is not None:
+        check_fitted_apart(outputs, predictor.representation_map, predictor.representation_map.fitted_rows)
     return ScoredRows(predictor.map_representations(outputs), score_rows(outputs, values, score, model), values)
 
 

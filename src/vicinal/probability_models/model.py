@@ -155,6 +155,18 @@ def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel |
             yield start, at_least_single(chunk.given)
 
 
+def read_probabilities(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Reals:
+    """Return the probabilities of a few rows as the score reads them, (n, classes)."""
+    return given_probabilities(outputs) if model is None else apply_checked(outputs, model)
+
+
+def read_left_out(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Reals:
+    """Return the same; if the model was fitted on exactly these rows, each row is left out of the fit."""
+    if model is None or model.fitted_rows is None or not model.fitted_rows.holds(outputs, type(model).__name__):
+        return read_probabilities(outputs, model)
+    return check_model_probabilities(model.apply_left_out(outputs), outputs, model)
+
+
 def apply_checked(outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
     """Return the probabilities from a model; refuse wrong shapes and values that are no probabilities."""
     return check_model_probabilities(model.apply(outputs), outputs, model)

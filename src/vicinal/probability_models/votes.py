@@ -117,7 +117,7 @@ class NeighborVotes(VotingModel):
             Outputs and representations of at least 20 rows that are not calibration rows.
         targets : array of shape (n,)
             True labels: class numbers or class names.
-        representation_map : RepresentationMap or MapPlan, optional
+        representation_map : RowMap or MapPlan, optional
             Map of the representations before distances are computed; a plan is fitted on these rows. Default: each
             row divided by its length, if there are several columns. None uses the representations unchanged.
 

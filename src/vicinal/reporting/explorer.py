@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from vicinal._util.arrays import Floats, Ints
 from vicinal.calibration import Neighbors, PaperLiteral, SplitReference
-from vicinal.calibration.rows import neighborhood_representations
 from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.outputs import ModelOutputs, as_classification, as_regression
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
@@ -59,7 +58,7 @@ def landscape(
     if found is None:
         return None, None
     chosen = np.sort(np.random.default_rng([seed, 3]).permutation(len(found.thresholds))[:MAPPED])
-    tests = neighborhood_representations(answers.outputs[shown], predictor.representation_map)[:]
+    tests = predictor.map_representations(answers.outputs[shown])[:]
     both = np.concatenate([found.representations[chosen], tests.astype(found.representations.dtype)])
     places = np.round(projection.of(both), 4)
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,9 @@ from vicinal.errors import ShapeMismatch
 from vicinal.neighbors.products import row_products
 from vicinal.outputs import ModelOutputs
 from vicinal.representations.map import MapPlan, RepresentationMap, check_fitting_rows
+
+if TYPE_CHECKING:
+    from vicinal.probability_models import ProbabilityModel
 
 CHUNK_ENTRIES = 2**21
 """Entries converted to float64 at a time."""
@@ -111,8 +114,14 @@ class Standardize(MapPlan):
     array([[-1.,  0.]])
     """
 
-    def fit(self, rows: ModelOutputs | ArrayLike) -> Affine:
+    def fit(
+        self,
+        rows: ModelOutputs | ArrayLike,
+        targets: ArrayLike | None = None,
+        probability_model: ProbabilityModel | None = None,
+    ) -> Affine:
         """Fit the mean and the standard deviation of each column."""
+        del targets, probability_model
         mean, covariance = _moments(check_fitting_rows(rows, least=2))
         deviations = np.sqrt(np.diag(covariance))
         varying = deviations > ROUNDING * np.abs(mean)
@@ -146,8 +155,14 @@ class PrincipalComponents(MapPlan):
     def __post_init__(self) -> None:
         whole_number("n", self.n, least=1)
 
-    def fit(self, rows: ModelOutputs | ArrayLike) -> Affine:
+    def fit(
+        self,
+        rows: ModelOutputs | ArrayLike,
+        targets: ArrayLike | None = None,
+        probability_model: ProbabilityModel | None = None,
+    ) -> Affine:
         """Fit the mean and the directions."""
+        del targets, probability_model
         table = check_fitting_rows(rows, least=2)
         if self.n > table.shape[1]:
             msg = f"PrincipalComponents({self.n}) needs at least {self.n} columns; got {table.shape[1]}."

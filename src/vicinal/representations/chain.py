@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import array_api_compat.numpy
 from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Reals
 from vicinal._util.register import register
 from vicinal.errors import Incompatible
 from vicinal.outputs import ModelOutputs
-from vicinal.representations.map import AnyMap, MapPlan, RepresentationMap, check_fitting_rows
+from vicinal.representations.map import AnyMap, MapPlan, RepresentationMap, RowArrays, RowMap, fit_and_map
+
+if TYPE_CHECKING:
+    from vicinal.neighbors.fitted_rows import FittedRows
+    from vicinal.probability_models import ProbabilityModel
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -20,9 +25,9 @@ class Chain(MapPlan):
 
     Parameters
     ----------
-    *parts : RepresentationMap or MapPlan
+    *parts : RowMap or MapPlan
         Maps, or plans for maps, in the order in which they are applied. Each is fitted on the rows as the maps before
-        it return them.
+        it return them. Only the first may read more than representations.
 
     Raises
     ------
@@ -39,21 +44,26 @@ class Chain(MapPlan):
     parts: tuple[AnyMap, ...]
 
     def __init__(self, *parts: AnyMap) -> None:
-        wrong = next((part for part in parts if not isinstance(part, (RepresentationMap, MapPlan))), None)
+        wrong = next((part for part in parts if not isinstance(part, (RowMap, MapPlan))), None)
         if wrong is not None or not parts:
             got = "none" if wrong is None else repr(wrong)
             msg = f"Chain needs one or more maps, such as UnitLength() and PrincipalComponents(64); got {got}."
             raise Incompatible(msg)
         object.__setattr__(self, "parts", parts)
 
-    def fit(self, rows: ModelOutputs | ArrayLike) -> Chained:
+    def fit(
+        self,
+        rows: ModelOutputs | ArrayLike,
+        targets: ArrayLike | None = None,
+        probability_model: ProbabilityModel | None = None,
+    ) -> Chained:
         """Fit each part on the rows as the parts before it return them."""
-        table = check_fitting_rows(rows, least=1)
-        fitted = []
-        for part in self.parts:
-            fitted.append(part.fit(table))
-            table = fitted[-1].apply(table)
-        return Chained(tuple(fitted))
+        fitted, table = fit_and_map(self.parts[0], rows, targets, probability_model)
+        found = [fitted]
+        for part in self.parts[1:]:
+            fitted, table = fit_and_map(part, table, targets)
+            found.append(fitted)
+        return Chained(tuple(found))
 
     def __repr__(self) -> str:
         return f"Chain({', '.join(map(repr, self.parts))})"
@@ -61,18 +71,19 @@ class Chain(MapPlan):
 
 @register
 @dataclass(frozen=True)
-class Chained(RepresentationMap):
+class Chained(RowMap):
     """Fitted maps, applied one after another: the result of `Chain.fit`.
 
     Parameters
     ----------
-    parts : tuple of RepresentationMap
-        The maps in the order in which they are applied. Chains among them are replaced by their own parts.
+    parts : tuple of RowMap
+        The maps in the order in which they are applied. Chains among them are replaced by their own parts. All but the
+        first are functions of representations alone.
 
     Raises
     ------
     Incompatible
-        If there are no parts.
+        If there are no parts, or a part after the first reads more than representations.
 
     Examples
     --------
@@ -82,22 +93,26 @@ class Chained(RepresentationMap):
     array([[1., 0.]], dtype=float16)
     """
 
-    parts: tuple[RepresentationMap, ...]
+    parts: tuple[RowMap, ...]
 
     def __post_init__(self) -> None:
         if not self.parts:
             msg = "Chained needs one or more maps; got none."
             raise Incompatible(msg)
         flat = [inner for part in self.parts for inner in (part.parts if isinstance(part, Chained) else (part,))]
+        late = next((part for part in flat[1:] if not isinstance(part, RepresentationMap)), None)
+        if late is not None:
+            msg = f"in a chain, only the first map may read more than representations; move {late!r} to the front."
+            raise Incompatible(msg)
         object.__setattr__(self, "parts", tuple(flat))
 
     @classmethod
-    def from_stored(cls, parts: tuple[RepresentationMap, ...]) -> Chained:
+    def from_stored(cls, parts: tuple[RowMap, ...]) -> Chained:
         """Return the chain from the parts in a file.
 
         Parameters
         ----------
-        parts : tuple of RepresentationMap
+        parts : tuple of RowMap
             The maps, none of them a chain.
 
         Returns
@@ -115,29 +130,62 @@ class Chained(RepresentationMap):
             raise Incompatible(msg)
         return cls(parts)
 
-    def formula(self, xp: Any, representations: Any) -> Any:
+    def map_rows(self, xp: Any, rows: RowArrays) -> Any:
         """Return the result of all maps."""
-        for part in self.parts:
-            representations = part.formula(xp, representations)
-        return representations
+        return self._finish(xp, self.parts[0].map_rows(xp, rows))
+
+    def map_left_out(self, rows: RowArrays) -> Reals:
+        """Return the result of all maps, with the first left out of its fit."""
+        found: Reals = self._finish(array_api_compat.numpy, self.parts[0].map_left_out(rows))
+        return found
+
+    def _finish(self, xp: Any, found: Any) -> Any:
+        for part in self.parts[1:]:
+            found = part.map_rows(xp, RowArrays(found))
+        return found
 
     def apply(self, representations: Reals) -> Reals:
-        """Return the result of all maps for a numpy array."""
-        for part in self.parts:
-            representations = part.apply(representations)
-        return representations
+        """Return the result of all maps for a numpy array of representations.
+
+        Parameters
+        ----------
+        representations : array of shape (n, d)
+            Representations of n rows.
+
+        Returns
+        -------
+        array of shape (n, new_d)
+            Mapped representations.
+        """
+        found: Reals = self.map_rows(array_api_compat.numpy, RowArrays(representations))
+        return found
 
     @property
     def elementwise(self) -> bool:  # type: ignore[override]
         """Whether all maps are elementwise."""
         return all(part.elementwise for part in self.parts)
 
+    @property
+    def reads_representations(self) -> bool:
+        """Whether the first map reads representations."""
+        return self.parts[0].reads_representations
+
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether the first map reads more than representations."""
+        return self.parts[0].reads_outputs
+
+    @property
+    def fitted_rows(self) -> FittedRows | None:
+        """Rows that the first map was fitted on and keeps, or None."""
+        return self.parts[0].fitted_rows
+
     def input_width(self, width: int) -> int | None:
         """Return the number of columns of the input of the first map."""
         known: int | None = width
         for part in reversed(self.parts):
             known = None if known is None else part.input_width(known)
-        return known
+        return known if self.reads_representations else 0
 
     def __repr__(self) -> str:
         return ", then ".join(map(repr, self.parts))

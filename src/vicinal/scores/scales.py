@@ -151,7 +151,7 @@ class NeighborScales(ScaleModel):
             Point predictions and representations of at least 20 rows that are not calibration rows.
         targets : array of shape (n,)
             True values.
-        representation_map : RepresentationMap or MapPlan, optional
+        representation_map : RowMap or MapPlan, optional
             Map of the representations before distances are computed; a plan is fitted on these rows. Default:
             standardized columns. None uses the representations unchanged.
 

@@ -12,7 +12,7 @@ from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import SetPredictor
 from vicinal.reporting.explorer import voting
-from vicinal.representations import RepresentationMap
+from vicinal.representations import RowMap
 from vicinal.service.batching import AnyPredictor
 
 
@@ -53,6 +53,6 @@ def input_width(predictor: AnyPredictor) -> int | None:
     return _before(remembered.representation_map, remembered.reference.width)
 
 
-def _before(mapping: RepresentationMap | None, width: int) -> int | None:
+def _before(mapping: RowMap | None, width: int) -> int | None:
     """Return the number of columns that a map reads to return `width` columns."""
     return width if mapping is None else mapping.input_width(width)

@@ -47,7 +47,8 @@ class Conformal(TensorModule):
     @property
     def reads_representations(self) -> bool:
         """Whether any part reads representations."""
-        return bool(self.thresholds.width) or self.probabilities.width != 0
+        near = bool(self.thresholds.width) and self.mapping.reads_representations
+        return near or self.probabilities.width != 0
 
     @property
     def widths(self) -> set[int]:
@@ -71,9 +72,9 @@ class Conformal(TensorModule):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return members, (q, classes), the threshold of each row, and its largest probability, (q,)."""
         bare = outputs[:, :0] if representations is None else at_least_single(representations)
-        rows = self.mapping(bare) if self.thresholds.width else bare[:, :0]
-        thresholds, gap = self.thresholds(rows, outputs.shape[0], listed=listed)
         chances = self.probabilities(outputs, bare, listed=listed)
+        rows = self.mapping(bare, chances) if self.thresholds.width else bare[:, :0]
+        thresholds, gap = self.thresholds(rows, outputs.shape[0], listed=listed)
         if uniforms is None:
             uniforms = hash_words(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
         # Another device rounds the last bits differently: a score that equals a threshold up to rounding is a member,

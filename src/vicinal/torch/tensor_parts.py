@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Self
 
+import array_api_compat.numpy
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from vicinal.errors import InvalidValue
 from vicinal.neighbors.localizers import BoundLocalizer
 from vicinal.neighbors.reference import Reference
 from vicinal.probability_models.model import SMALLEST_PROBABILITY, ProbabilityModel, VotingModel, softmax
-from vicinal.representations import RepresentationMap
+from vicinal.representations import RowArrays, RowMap
 from vicinal.torch.blocks import Cost
 from vicinal.torch.distances import Arithmetic, DeviceRows, Distances, distances, squared_norms
 from vicinal.torch.namespace import xp
@@ -106,26 +107,34 @@ def _with_tensors(part: Any, tensors: Iterator[Tensor | None]) -> Any:
 
 
 class TensorMap(TensorPart):
-    """A representation map; on a CPU numpy applies it, so that results are equal to the bit; None changes nothing."""
+    """A map of rows; on a CPU numpy applies it, so that results are equal to the bit; None changes nothing."""
 
-    part: RepresentationMap | None
+    part: RowMap | None
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, representations: Tensor, probabilities: Tensor | None = None) -> Tensor:
         """Return the mapped rows, (n, new width)."""
         if self.part is None:
-            return rows
-        if on_cpu(rows):
-            return torch.from_numpy(np.ascontiguousarray(self.part.apply(rows.numpy())))
-        found: Tensor = self.bound.formula(xp, rows)
-        if not torch.compiler.is_compiling() and not bool(found.isfinite().all()):
+            return representations
+        rows = RowArrays(representations, probabilities if self.part.reads_outputs else None)
+        if on_cpu(representations):
+            arrays = RowArrays(*(None if one is None else one.numpy() for one in rows))
+            found = self.part.map_rows(array_api_compat.numpy, arrays)
+            return torch.from_numpy(np.ascontiguousarray(found))
+        mapped: Tensor = self.bound.map_rows(xp, rows)
+        if not torch.compiler.is_compiling() and not bool(mapped.isfinite().all()):
             msg = f"{self.part!r} must leave representations finite; scale them down first."
             raise InvalidValue(msg)
-        return found
+        return mapped
 
     @property
     def same_bits(self) -> bool:
         """Whether a GPU returns the same bits as the CPU."""
         return self.part is None or self.part.elementwise
+
+    @property
+    def reads_representations(self) -> bool:
+        """Whether the map reads representations; without a map, they are used as they are."""
+        return self.part is None or self.part.reads_representations
 
     def input_width(self, width: int) -> int | None:
         """Return the width of rows that are mapped to `width` columns; None if it is not known."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import array_api_compat.numpy
 import numpy as np
 
 from vicinal._util.arrays import Floats, Ints, Reals
 from vicinal._util.groups import quantile_numbers
+from vicinal._util.lazy_rows import Readable, take_rows
 from vicinal.calibration.levels import Coverage, order
 from vicinal.calibration.rows import check_fitted_apart, check_scores, default_score
 from vicinal.errors import Incompatible
@@ -27,8 +29,13 @@ from vicinal.probability_models.model import (
     row_maxima,
 )
 from vicinal.regions import TargetRange
-from vicinal.representations import RepresentationMap
-from vicinal.representations.map import map_representations
+from vicinal.representations import AnyMap, RowMap
+from vicinal.representations.map import (
+    check_mapped,
+    map_representations,
+    read_fitting_rows,
+    require_representations,
+)
 from vicinal.scores import AbsoluteResidual, ClassificationScore, RegressionScore, ScaledResidual, Score
 from vicinal.scores.scales import NeighborScales
 from vicinal.scores.uniforms import row_uniforms
@@ -55,6 +62,7 @@ class Scores(Protocol):
 
     sources: list[Source]
     bytes_each: int
+    models: list[ProbabilityModel | None]  # for each number of a source, the model of its probabilities
 
     def of(self, source: Source) -> ScoredTask:
         """Return the scores of the rows for one source."""
@@ -64,9 +72,14 @@ class Scores(Protocol):
 class Neighborhoods:
     """A representation map, and every row's neighbors under it."""
 
-    representation_map: RepresentationMap | None
+    representation_map: RowMap | None
     lists: NeighborLists
     localizers: list[Localizer]
+    number: int | None = None  # index of the probabilities that the map reads; None: it reads none
+
+    def fits(self, source: Source) -> bool:
+        """Return whether the map reads the probabilities from which the score is computed, or none."""
+        return self.number is None or self.number == source.number
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +115,12 @@ class LabelScores:
         self.outputs, self.labels = outputs[judged], labels[judged]
         self.bytes_each = 8 * len(judged) * outputs.n_classes
         self.rows: list[Reals] = []
+        self.models: list[ProbabilityModel | None] = []
         self.tenths: list[Ints] = []
         self.sources: list[Source] = []
         for number, plan in enumerate(space.probability_plans(represented=outputs.representations is not None)):
             model, found = fitted_probabilities(plan, outputs, labels)
+            self.models.append(model)
             self.rows.append(found[judged])
             self.tenths.append(quantile_numbers(row_maxima(self.rows[-1]).astype(np.float64), 10))
             free = free_ranks(self.rows[-1], self.labels, coverage)
@@ -139,6 +154,7 @@ class ValueScores:
         target_range: TargetRange | None = None,
     ) -> None:
         self.bytes_each = 8 * len(judged)
+        self.models: list[ProbabilityModel | None] = [None]
         self.target_range = target_range
         self.targets = targets[judged]
         self.prepared: list[RegressionOutputs] = []
@@ -198,26 +214,53 @@ def fitted_residuals(space: Space, outputs: RegressionOutputs, targets: Floats) 
 def neighborhoods(
     space: Space,
     fitting: ClassificationOutputs | RegressionOutputs,
+    targets: Ints | Floats,
     judged: Ints,
     judge: Judge,
+    models: list[ProbabilityModel | None],
     advance: Callable[[str], None],
     search: NeighborSearch | None = None,
 ) -> list[Neighborhoods]:
-    """Return every map, fitted on all rows, with the neighbors of the judged rows; empty without representations."""
-    if fitting.representations is None:
-        return []
+    """Return every map, fitted on all rows, with the neighbors of the judged rows.
+
+    A map that reads probabilities is fitted for each of the probability models. Each row is left out of the fit of its
+    own place.
+    """
     space.most_neighbors(int(judge.calibrating.min()) - 1)  # raises an error if there are too few rows
     most = space.most_neighbors(int(judge.calibrating.max()) - 1)
     found = []
-    width = fitting.representations.shape[1]
-    for plan in space.maps(regression=isinstance(fitting, RegressionOutputs), width=width):
+    for plan in space.maps(fitting, targets):
         advance(f"neighbors, representations {'unchanged' if plan is None else plan!r}")
-        representation_map = None if plan is None else plan.fit(fitting)
-        rows = map_representations(fitting[judged], representation_map, "a neighborhood")
-        # Bandwidths are multiples of distances among all rows, so the lists must be long enough for those.
-        lists = NeighborLists.among(rows, most, judge.folds, space.most_neighbors(len(rows) - 1), search)
-        found.append(Neighborhoods(representation_map, lists, space.localizers(lists)))
+        for number, model in enumerate(models):
+            fitted, mapped = _map_tuning_rows(plan, fitting, targets, model)
+            hard = fitted is not None and fitted.reads_outputs
+            own = hard and isinstance(fitting, ClassificationOutputs)
+            rows = take_rows(mapped, judged)
+            # Bandwidths are multiples of distances among all rows, so the lists must be long enough for those.
+            lists = NeighborLists.among(rows, most, judge.folds, space.most_neighbors(len(rows) - 1), search)
+            localizers = space.localizers(lists, difficulty=hard)
+            found.append(Neighborhoods(fitted, lists, localizers, number if own else None))
+            if not own:  # the same rows for all models
+                break
     return found
+
+
+def _map_tuning_rows(
+    plan: AnyMap | None,
+    fitting: ClassificationOutputs | RegressionOutputs,
+    targets: Ints | Floats,
+    model: ProbabilityModel | None,
+) -> tuple[RowMap | None, Readable]:
+    """Return the fitted map and the mapped tuning rows."""
+    if plan is None:
+        return None, require_representations(fitting, "a neighborhood")
+    fitted = plan.fit(fitting, targets, model)
+    if not fitted.reads_outputs:
+        return fitted, map_representations(fitting, fitted, "a neighborhood")
+    arrays = read_fitting_rows(fitting, model)
+    # A map that was fitted before tuning is a fixed function of a row; one fitted here leaves each row out.
+    mapped = fitted.map_rows(array_api_compat.numpy, arrays) if fitted is plan else fitted.map_left_out(arrays)
+    return fitted, check_mapped(mapped, fitted, len(fitting))
 
 
 def _loss(rows: Reals, labels: Ints) -> float:

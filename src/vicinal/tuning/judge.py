@@ -88,6 +88,15 @@ class Several:
         ]
         return cls(views, Scored(scores, codes), distinct, stacked)
 
+    def take(self, places: list[int]) -> Several:
+        """Return some of the scores; without a copy if they are consecutive."""
+        if len(places) == len(self.parts):
+            return self
+        which = slice(places[0], places[-1] + 1) if places and places[-1] - places[0] == len(places) - 1 else places
+        scored = Scored(self.scored.scores[which], self.scored.codes[which])
+        labels = None if self.labels is None else self.labels[which]
+        return Several([self.parts[place] for place in places], scored, self.distinct[which], labels)
+
 
 @dataclass(frozen=True, eq=False)
 class Judged:

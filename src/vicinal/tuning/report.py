@@ -14,7 +14,7 @@ from vicinal._util.register import part_fields
 from vicinal.neighbors.localizers import Localizer
 from vicinal.probability_models import ProbabilityModel
 from vicinal.regions import TargetRange
-from vicinal.representations import RepresentationMap
+from vicinal.representations import RowMap
 from vicinal.scores import RegressionScore, Score
 from vicinal.tuning.objectives import Objective
 
@@ -45,7 +45,7 @@ class Candidate:
         The neighborhood; `Uniform(None)` means no neighborhood (one threshold for all rows).
     probability_model : ProbabilityModel or None
         The fitted probability model; None leaves probabilities unchanged.
-    representation_map : RepresentationMap or None
+    representation_map : RowMap or None
         The fitted map; None leaves representations unchanged.
     target : float
         Target coverage.
@@ -82,7 +82,7 @@ class Candidate:
     score: Score
     localizer: Localizer
     probability_model: ProbabilityModel | None
-    representation_map: RepresentationMap | None
+    representation_map: RowMap | None
     target: float
     coverage: float
     size: float
@@ -270,7 +270,7 @@ def probability_words(model: ProbabilityModel | None) -> str:
     return UNCHANGED if model is None else type(model).__name__
 
 
-def map_words(representation_map: RepresentationMap | None) -> str:
+def map_words(representation_map: RowMap | None) -> str:
     """Return the table cell for a representation map."""
     return UNCHANGED if representation_map is None else repr(representation_map)
 

@@ -8,16 +8,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from vicinal._util.arrays import non_negative, positive, proper_share
+from vicinal._util.arrays import Floats, Ints, non_negative, positive, proper_share
 from vicinal.errors import Incompatible, InvalidArgument
 from vicinal.neighbors.fit import make_localizer
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.neighbors.localizers import Exponential, Localizer, Uniform, neighbor_count
-from vicinal.outputs import ClassificationOutputs
+from vicinal.outputs import ClassificationOutputs, RegressionOutputs
 from vicinal.probability_models import NeighborVotes, ProbabilityModel, TemperatureScaling
-from vicinal.representations import AnyMap, MapPlan, RepresentationMap, Standardize, UnitLength
+from vicinal.representations import AnyMap, Identity, Join, MapPlan, RowMap, Standardize, UnitLength
+from vicinal.representations.coordinates import (
+    Confidence,
+    Coordinate,
+    CoordinatePlan,
+    Entropy,
+    NaiveSetSize,
+    NeighborError,
+    NeighborResidual,
+    Prediction,
+    Scale,
+)
+from vicinal.representations.difficulty import DifficultyMap
 from vicinal.scores import APS, LAC, RAPS, ClassificationScore, NeverEmpty, RegressionScore, Score
 
 ProbabilityFit: TypeAlias = Callable[[ClassificationOutputs, ArrayLike], ProbabilityModel]
@@ -48,9 +61,10 @@ class Space:
     probability_model : sequence of ProbabilityModel, fit function or None, optional
         Probability models; an entry None leaves probabilities unchanged. Default: unchanged, `TemperatureScaling.fit`,
         and with representations `NeighborVotes.fit`.
-    representation_map : sequence of RepresentationMap, plan or None, optional
-        Representation maps; an entry None leaves representations unchanged. Default: unchanged, and `UnitLength()` for
-        classification or `Standardize()` for regression.
+    representation_map : sequence of RowMap, plan or None, optional
+        Maps of the rows; an entry None leaves representations unchanged. Default: unchanged, `UnitLength()` for
+        classification or `Standardize()` for regression, several `DifficultyMap`, and one joined with the
+        representation.
     shares : sequence of float
         Numbers of neighbors, as shares of the rows.
     multiples : sequence of float
@@ -81,7 +95,7 @@ class Space:
         kinds: dict[str, tuple[type, ...]] = {
             "score": (ClassificationScore, RegressionScore),
             "localizer": (Localizer,),
-            "representation_map": (RepresentationMap, MapPlan, type(None)),
+            "representation_map": (RowMap, MapPlan, type(None)),
         }
         for name, kind in kinds.items():
             self._check_list(name, partial(_is_one, kind))
@@ -127,26 +141,32 @@ class Space:
         votes: list[ProbabilityPlan] = [NeighborVotes.fit] if represented else []
         return [None, TemperatureScaling.fit, *votes]
 
-    def maps(self, *, regression: bool, width: int) -> list[AnyMap | None]:
-        """Return the representation maps to try.
+    def maps(self, outputs: ClassificationOutputs | RegressionOutputs, targets: Ints | Floats) -> list[AnyMap | None]:
+        """Return the maps of the rows to try.
 
         Parameters
         ----------
-        regression : bool
-            Whether the outputs are a regression's.
-        width : int
-            Number of columns of the representations.
+        outputs : ClassificationOutputs or RegressionOutputs
+            Outputs of the model for the tuning rows.
+        targets : array of shape (n,)
+            Class numbers or values.
 
         Returns
         -------
-        list of RepresentationMap, plan or None
+        list of RowMap, plan or None
             The given maps, or the default ones.
         """
         if self.representation_map is not None:
             return list(self.representation_map)
-        if width == 1:  # one column has no direction, and scaling it changes nothing
-            return [None]
-        return [None, Standardize() if regression else UnitLength()]
+        looks: list[AnyMap | None] = []
+        if outputs.representations is not None:
+            # One column has no direction, and scaling it changes nothing.
+            scaled = Standardize() if isinstance(outputs, RegressionOutputs) else UnitLength()
+            looks = [None] if outputs.representations.shape[1] == 1 else [None, scaled]
+        if isinstance(outputs, RegressionOutputs):
+            erring = outputs.predictions is None or bool(np.any(targets != outputs.predictions))
+            return [*looks, *_difficulties_of_values(outputs, looks, erring=erring)]
+        return [*looks, *_difficulties_of_labels(looks)]
 
     def scores(self, free_ranks: int) -> list[ClassificationScore]:
         """Return the classification scores to try.
@@ -166,13 +186,16 @@ class Space:
         plain = [LAC(), APS(), *(RAPS(penalty, free_ranks) for penalty in self.penalties)]
         return [*plain, *(NeverEmpty(score) for score in plain)]
 
-    def localizers(self, lists: NeighborLists) -> list[Localizer]:
+    def localizers(self, lists: NeighborLists, *, difficulty: bool = False) -> list[Localizer]:
         """Return the neighborhoods to try; bandwidths that give nearly equal weights are left out.
 
         Parameters
         ----------
         lists : NeighborLists
             Neighbors of the tuning rows, from which distances are known.
+        difficulty : bool
+            Whether distances are between ranks of difficulty. These are spread evenly, so few bandwidths are enough:
+            equal weights and the largest of `multiples`.
 
         Returns
         -------
@@ -181,12 +204,13 @@ class Space:
         """
         if self.localizer is not None:
             return [localizer for localizer in dict.fromkeys(self.localizer) if localizer.needs_distances()]
+        multiples = sorted(self.multiples)[-1:] if difficulty else self.multiples
         found: list[Localizer] = []
         for share in self.shares:
-            found.extend(make_localizer(lists, share, multiple) for multiple in (math.inf, *self.multiples))
+            found.extend(make_localizer(lists, share, multiple) for multiple in (math.inf, *multiples))
             found.extend(
                 Exponential(share, bandwidth)
-                for bandwidth in self.bandwidths
+                for bandwidth in (() if difficulty else self.bandwidths)
                 if not self._wide(lists, share, bandwidth)
             )
         return list(dict.fromkeys(found))
@@ -212,6 +236,30 @@ class Space:
         counts = [one.bind(others).count for one in self.localizer or localizers if one.needs_distances()]
         # A count of 0 means all rows. A judged row has one more possible neighbor than a calibrating row.
         return max((others + 1 if count == 0 else count for count in counts), default=1)
+
+
+def _difficulties_of_labels(looks: list[AnyMap | None]) -> list[AnyMap]:
+    """Return the difficulty maps to try for a classifier; `looks` are the maps of representations."""
+    found: list[AnyMap] = [DifficultyMap(one) for one in (Entropy(), Confidence(), NaiveSetSize())]
+    if looks:
+        found.append(DifficultyMap(Confidence(), NeighborError()))
+        found.append(Join([looks[-1] or Identity(), DifficultyMap(Entropy())]))
+    return found
+
+
+def _difficulties_of_values(outputs: RegressionOutputs, looks: list[AnyMap | None], *, erring: bool) -> list[AnyMap]:
+    """Return the difficulty maps to try for a regression; residuals are of use only where there are any."""
+    own: list[Coordinate | CoordinatePlan] = [Prediction()]
+    if outputs.scales is not None or outputs.lower is not None:
+        own.append(Scale())
+    found: list[AnyMap] = [DifficultyMap(one) for one in own]
+    if len(own) > 1:
+        found.append(DifficultyMap(*own))
+    if looks and erring:
+        found.extend([DifficultyMap(NeighborResidual()), DifficultyMap(Prediction(), NeighborResidual())])
+    if looks:
+        found.append(Join([looks[-1] or Identity(), DifficultyMap(Prediction())]))
+    return found
 
 
 def check_space(space: object) -> None:

@@ -98,7 +98,7 @@ class Grid(Strategy):
         int
             Number of candidates.
         """
-        return len(bench.scores.sources) * sum(len(near.localizers) for near in bench.neighborhoods)
+        return sum(len(near.localizers) * sum(map(near.fits, bench.scores.sources)) for near in bench.neighborhoods)
 
     def run(self, bench: Bench, objective: Objective) -> Iterator[Trial]:
         """Judge all combinations, several scores at a time: they share the weights of a neighborhood.
@@ -121,10 +121,12 @@ class Grid(Strategy):
             some = sources[first : first + bench.block]
             several = Several.of([bench.scores.of(source) for source in some])
             for near in bench.neighborhoods:
-                for localizer in near.localizers:
-                    judged = bench.judge.neighborhoods(near.lists, localizer, several)
-                    for source, result in zip(some, judged, strict=True):
-                        yield source, near, localizer, result
+                fitting = [place for place, source in enumerate(some) if near.fits(source)]
+                part = several.take(fitting)
+                for localizer in near.localizers if fitting else []:
+                    judged = bench.judge.neighborhoods(near.lists, localizer, part)
+                    for place, result in zip(fitting, judged, strict=True):
+                        yield some[place], near, localizer, result
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,9 @@ class Bayesian(Strategy):
 
     def _suggest(self, trial: optuna.Trial, bench: Bench) -> tuple[Source, Neighborhoods, Localizer]:
         source = self._source(trial, bench)
-        near = bench.neighborhoods[trial.suggest_categorical("representation", range(len(bench.neighborhoods)))]
+        fitting = [place for place, near in enumerate(bench.neighborhoods) if near.fits(source)]
+        # Which maps there are depends on the probabilities, so each of them is a choice of its own.
+        near = bench.neighborhoods[trial.suggest_categorical(f"representation for {source.number}", fitting)]
         if self.space.localizer is not None:
             return source, near, near.localizers[trial.suggest_categorical("localizer", range(len(near.localizers)))]
         share = _between(trial, "share", self.space.shares)

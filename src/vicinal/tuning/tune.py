@@ -17,7 +17,7 @@ from vicinal.neighbors import ExactSearch, NeighborSearch
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
 from vicinal.regions import TargetRange
-from vicinal.representations import RepresentationMap
+from vicinal.representations import RowMap
 from vicinal.tuning.bench import Bench, LabelScores, Scores, Source, ValueScores, neighborhoods
 from vicinal.tuning.choose import ChoiceSaving, choose_winner, row_savings
 from vicinal.tuning.judge import Judge, Judged, standard_error
@@ -113,7 +113,7 @@ def tune(
         possible.check(values.astype(np.float64))
     with Bar("tune", unit="candidate", shown=None if progress else False) as bar:
         scores, notes = _scores(outputs, values, rows, walk, coverage, possible, bar.begin)
-        near = neighborhoods(walk.space, outputs, rows, judge, bar.begin, how)  # type: ignore[arg-type]
+        near = neighborhoods(walk.space, outputs, values, rows, judge, scores.models, bar.begin, how)  # type: ignore[arg-type]
         bench = Bench(judge, scores, near)
         bar.begin("tune", len(scores.sources) + walk.count(bench))
         candidates, everyone, choice = _judge_all(bench, walk, aim, bar.advance)
@@ -137,7 +137,7 @@ def _judge_all(
     """Judge the candidates without a neighborhood first: the others are compared with the best of them, row by row."""
 
     def candidate(
-        source: Source, localizer: Localizer, representation_map: RepresentationMap | None, judged: Judged, base: Judged
+        source: Source, localizer: Localizer, representation_map: RowMap | None, judged: Judged, base: Judged
     ) -> Candidate:
         advance(1)
         return Candidate(
