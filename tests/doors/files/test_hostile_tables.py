@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -730,6 +731,30 @@ def test_a_long_text_in_a_dictionary_is_not_repeated(tmp_path):
     refused(lambda: open_table([str(tmp_path / "x.arrow")]).whole(["row_ids"]), "at most 1000 characters")
 
 
+def test_a_text_in_a_dictionary_is_repeated_for_a_chunk_only(tmp_path):
+    """A batch may be the whole file: few bytes of it may stand for gigabytes of text."""
+    ids = pa.DictionaryArray.from_arrays(np.zeros(100_000, np.int8), ["x" * 1_000])
+    table = pa.table({"row_ids": ids})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    tracemalloc.start()
+    rows = sum(len(chunk["row_ids"]) for chunk in open_table([str(tmp_path / "x.arrow")]).chunks(["row_ids"], 1_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rows == 100_000
+    assert peak < 40e6  # all of it would be 400 megabytes
+
+
+def test_lists_without_numbers_are_refused_whatever_their_count(tmp_path):
+    """They take no room in the file, so that a few hundred bytes may say that there are billions."""
+    nothing = pa.array([], pa.float64())
+    lists = pa.FixedSizeListArray.from_buffers(pa.list_(pa.float64(), 0), 10, [None], children=[nothing])
+    table = pa.table({"logits": lists})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    refused(lambda: read_all(tmp_path / "x.arrow"), "lists of numbers, each with at least one")
+
+
 @pytest.mark.linux
 def test_a_long_text_in_parquet_is_not_repeated(tmp_path):
     """A text that the file holds once is refused before it is there ten thousand times."""
@@ -798,6 +823,15 @@ def test_lists_in_csv_hold_numbers(tmp_path, cell):
     quoted = '"' + cell.replace('"', '""') + '"'
     (tmp_path / "x.csv").write_text(f'logits,labels\n"[1.0, 2.0]",0\n{quoted},1\n')
     refused(lambda: read_all(tmp_path / "x.csv", ("logits", "labels")), "row 1", "a list of 2 numbers")
+
+
+@pytest.mark.parametrize(
+    ("cell", "printed"), [("[0.1 0.2]", True), ("[ 0.1\n 0.2]", True), ("[0.1]", False), ("[]", False)]
+)
+def test_only_arrays_as_numpy_prints_them_are_called_so(tmp_path, cell, printed):
+    (tmp_path / "x.csv").write_text(f'logits,labels\n"[1.0, 2.0]",0\n"{cell}",1\n')
+    said = refused(lambda: read_all(tmp_path / "x.csv", ("logits", "labels")), "row 1", "a list of 2 numbers")
+    assert ("how numpy prints" in said) == printed
 
 
 def test_numbered_columns_with_a_gap_are_named(tmp_path):
