@@ -769,7 +769,7 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
                 confidences,
                 outputs.class_names or self.class_names,
                 float(exact_coverage(coverage)),
-                advice=f"score=NeverEmpty({self.score!r})",
+                advice=Option("score", f"NeverEmpty({self.score!r})"),
             )
             for number, (coverage, found) in enumerate(zip(coverages, members, strict=True))
         ]

@@ -31,7 +31,7 @@ from vicinal.service.journal import Journal
 from vicinal.service.ledger import Ledger
 from vicinal.service.logs import LOGGER, log
 from vicinal.service.options import LONGEST_ID
-from vicinal.service.replies import answers_of, reply
+from vicinal.service.replies import answers_of, explain_empty, reply
 from vicinal.service.samples import sample
 from vicinal.service.settings import Settings
 
@@ -261,8 +261,8 @@ def moment(drift: Drift, *, words: bool = True) -> dict[str, Any]:
 
 def remark(regions: Regions) -> dict[str, Any]:
     """Return why answers are empty, and what to calibrate with, where some are."""
-    words = regions.explain_empty()
-    return {"remark": words.replace(" With score=", " Calibrated with score=", 1)} if words else {}
+    words = explain_empty(regions)
+    return {"remark": words} if words else {}
 
 
 def note_columns(outputs: ModelOutputs) -> dict[str, Any]:

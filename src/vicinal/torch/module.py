@@ -22,6 +22,7 @@ from vicinal.errors import (
     Incompatible,
     InvalidArgument,
     InvalidValue,
+    Option,
     ShapeMismatch,
     UnsupportedArtifact,
     VicinalError,
@@ -285,7 +286,7 @@ class ConformalModule(nn.Module):
             found = self._in_blocks(logits.detach(), rows, uniforms, row_ids)
         members, thresholds, confidences = (one.cpu().numpy() for one in found)
         names, coverage = self.class_names, float(exact_coverage(self.coverage))
-        advice = f"score=NeverEmpty({self._get_predictor().score!r})"
+        advice = Option("score", f"NeverEmpty({self._get_predictor().score!r})")
         return PredictionSets(members, thresholds, confidences.astype(np.float64), names, coverage, advice=advice)
 
     def sets_of(

@@ -625,9 +625,11 @@ def test_empty_answers_say_why(tmp_path):
     ask = Local(service_of(tmp_path / "sets.vicinal"))
     said = ask("POST", "/predict", json=as_json(outputs[400:])).json()["remark"]
     assert said.startswith(f"{len(empty)} sets are empty: no label scores at or below the threshold.")
-    assert "NeverEmpty(LAC())" in said
+    cure = "With a model calibrated with score=NeverEmpty(LAC()) no set is ever empty."
+    assert said.endswith(cure)
     one = ask("POST", "/explain", json=as_json(outputs[empty[:1]])).json()
     assert one["remark"].startswith("1 set is empty")
+    assert one["remark"].endswith(cure)
     schemas.ExplainedSet.model_validate(one)
     full = np.setdiff1d(np.arange(400, 900), empty)[:2]
     assert "remark" not in ask("POST", "/predict", json=as_json(outputs[full])).json()
