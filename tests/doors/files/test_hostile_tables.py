@@ -21,7 +21,7 @@ import pytest
 from vicinal.errors import InvalidFile
 from vicinal.tables import open_table
 from vicinal.tables.arrow import wide_columns
-from vicinal.tables.pages import Header
+from vicinal.tables.pages import Header, read_pages
 from vicinal.tables.rows import recognize_columns
 
 pa = pytest.importorskip("pyarrow")
@@ -669,6 +669,39 @@ def test_page_headers_without_an_end_are_refused_at_once(tmp_path, header, part)
     began = time.perf_counter()
     refused(lambda: read_all(path), "damaged", part)
     assert time.perf_counter() - began < 1
+
+
+def test_empty_pages_without_end_are_refused_soon(tmp_path):
+    """Each takes seven bytes of the file, and some microseconds: a large file would keep a thread for minutes."""
+    path = tmp_path / "x.parquet"
+    plain = {"use_dictionary": False, "compression": None, "data_page_size": 1 << 30}
+    pq.write_table(pa.table({"logits": np.arange(100_000.0)}), path, **plain)
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    start, size = column.data_page_offset, column.total_compressed_size
+    data, empty = bytearray(path.read_bytes()), bytes.fromhex("15001500150000")
+    data[start : start + size] = (empty * (size // 7 + 1))[:size]
+    path.write_bytes(data)
+    refused(lambda: read_all(path), "fewer than 64 bytes")
+
+
+def test_short_pages_of_many_values_are_read(tmp_path):
+    """Of a column that is constant, a page of thousands of values takes a few bytes."""
+    path, short = tmp_path / "x.parquet", {"data_page_size": 1, "write_batch_size": 2_000, "write_statistics": False}
+    pq.write_table(pa.table({"labels": np.zeros(2_000_000, np.int64)}), path, **short)
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    with path.open("rb") as file:
+        assert len(list(read_pages(file, column))) > 500 > column.total_compressed_size // 64
+    assert sum(len(chunk["labels"]) for chunk in read_all(path, ["labels"], 100_000)) == 2_000_000
+
+
+def test_columns_that_claim_more_than_the_file_are_refused(tmp_path):
+    path = tmp_path / "x.parquet"
+    plain = {"use_dictionary": False, "compression": None, "write_statistics": False}
+    pq.write_table(pa.table({f"logits_{number}": np.arange(5_000.0) for number in range(3)}), path, **plain)
+    size = pq.ParquetFile(path).metadata.row_group(0).column(1).total_compressed_size
+    data = path.read_bytes()
+    path.write_bytes(data.replace(varint(2 * size), varint(4 * size)))  # Thrift writes twice a number that has a sign
+    refused(lambda: read_all(path), "more than the file has")
 
 
 def test_lists_in_page_headers_are_passed_over():
