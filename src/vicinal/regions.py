@@ -312,7 +312,7 @@ class TargetRange:
         if outside.any():
             row = int(np.argmax(outside))
             msg = f"targets must lie in target_range, {self}; row {{row}} has {targets[row]:g}."
-            raise InvalidValue(msg, row=row)
+            raise InvalidValue(msg, argument="targets", row=row)
 
     def __str__(self) -> str:
         return f"{self.low:g} to {self.high:g}"

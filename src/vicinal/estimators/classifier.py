@@ -111,8 +111,8 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
             row = int(np.argmin(labels))
             value, first = targets[row : row + 1].tolist()[0], np.asarray(known)[:1].tolist()[0]
             expected = f"y must be among the {len(known)} classes of the estimator, such as {first!r}"
-            msg = f"{expected}; row {row} holds {value!r}."
-            raise InvalidValue(msg)
+            msg = f"{expected}; row {{row}} holds {value!r}."
+            raise InvalidValue(msg, argument="y", row=row)
         rows = self._check(X, reset=True)
         kept = self._fit_part(rows, targets, fit_params)
         if len(self.classes_) > 1:
