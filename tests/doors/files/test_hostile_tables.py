@@ -867,6 +867,19 @@ def test_only_arrays_as_numpy_prints_them_are_called_so(tmp_path, cell, printed)
     assert ("how numpy prints" in said) == printed
 
 
+def test_a_name_is_looked_for_among_so_many_columns_only(tmp_path, monkeypatch):
+    compared = []
+
+    def look(_, names, most):
+        compared.append((len(names), most))
+        return []
+
+    monkeypatch.setattr("vicinal.tables.rows.get_close_matches", look)
+    (tmp_path / "x.jsonl").write_text(json.dumps(dict.fromkeys(map(str, range(30_000)), 0)) + "\n")
+    refused(lambda: recognize_columns(open_table([str(tmp_path / "x.jsonl")])), "must have one of logits", "Rename")
+    assert max(compared) == (10_000, 1)
+
+
 def test_numbered_columns_with_a_gap_are_named(tmp_path):
     (tmp_path / "x.csv").write_text("logit_0,logit_2\n1,2\n")
     with pytest.raises(InvalidFile, match="of an array from 0, each once: logit_0, logit_1"):
