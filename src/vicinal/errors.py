@@ -209,11 +209,11 @@ class ShapeMismatch(VicinalError, ValueError):
     ----------
     message : str
         What was expected, what was found and what to do.
-    argument : str, optional
+    argument : str
         Name of the array.
-    expected : Any, optional
+    expected : Any
         The shape, number of rows, columns or axes that the array must have.
-    found : Any, optional
+    found : Any
         What the array has instead.
     **facts : Any
         Further facts, which become attributes.
@@ -230,9 +230,7 @@ class ShapeMismatch(VicinalError, ValueError):
     logits 2 (2,)
     """
 
-    def __init__(
-        self, message: str, *, argument: str | None = None, expected: Any = None, found: Any = None, **facts: Any
-    ) -> None:
+    def __init__(self, message: str, *, argument: str, expected: Any, found: Any, **facts: Any) -> None:
         super().__init__(message, argument=argument, expected=expected, found=found, **facts)
 
 
@@ -241,7 +239,7 @@ class InvalidArgument(VicinalError, ValueError):
 
     Parameters
     ----------
-    name : str
+    argument : str
         Name of the argument.
     value : object
         Its value.
@@ -257,10 +255,10 @@ class InvalidArgument(VicinalError, ValueError):
     vicinal.errors.InvalidArgument: radius must be a finite number above 0; got -1.0.
     """
 
-    def __init__(self, name: str, value: object, expected: str) -> None:
-        self.name, self.value, self.expected = name, value, expected
+    def __init__(self, argument: str, value: object, expected: str) -> None:
+        self.argument, self.value, self.expected = argument, value, expected
         shown = value.item() if isinstance(value, np.generic) else value
-        super().__init__(f"{name} must be {expected}; got {shown!r}.")
+        super().__init__(f"{argument} must be {expected}; got {shown!r}.")
 
 
 class TooFewRows(VicinalError, ValueError):

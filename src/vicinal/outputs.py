@@ -229,7 +229,7 @@ class ModelOutputs(ABC):
             if widths.min() <= 0:
                 row = int(np.argmin(widths))
                 msg = f"scales must be above 0; row {{row}} holds {widths[row]}."
-                raise InvalidValue(msg, row=row)
+                raise InvalidValue(msg, argument="scales", row=row)
         return RegressionOutputs(
             predictions=points,
             scales=widths,

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from vicinal._util.arrays import Bools, Floats, Ints, as_array, as_labels, as_targets, check_rows, is_number
 from vicinal._util.extras import needs
 from vicinal._util.notebook import html_table
-from vicinal.errors import InvalidArgument, InvalidValue
+from vicinal.errors import InvalidArgument, InvalidValue, Option
 from vicinal.outputs import as_class_names
 
 SHOWN = 10
@@ -59,7 +59,7 @@ class PredictionSets:
         The requested coverage.
     classes : array of shape (classes,), optional
         The labels in the type that targets have, ascending, where they are not 0, 1, 2, ...
-    advice : str
+    advice : Option
         The setting with which no set is empty, for messages.
 
     Examples
@@ -76,7 +76,7 @@ class PredictionSets:
     class_names: tuple[str, ...] | None = None
     coverage: float | None = None
     classes: NDArray[Any] | None = None  # (classes,)
-    advice: str = "score=NeverEmpty(...)"
+    advice: Option = Option("score", "NeverEmpty(...)")  # noqa: RUF009  a tuple
 
     @cached_property
     def sizes(self) -> Ints:
@@ -106,7 +106,7 @@ class PredictionSets:
         str
             One or two sentences; an empty string if no set is empty.
         """
-        return explain_empty_sets(int(np.sum(self.sizes == 0)), self.advice)
+        return explain_empty_sets(int(np.sum(self.sizes == 0)), self.advice.in_python())
 
     def __iter__(self) -> Iterator[list[Any]]:
         return iter(self.labels())
@@ -312,7 +312,7 @@ class TargetRange:
         if outside.any():
             row = int(np.argmax(outside))
             msg = f"targets must lie in target_range, {self}; row {{row}} has {targets[row]:g}."
-            raise InvalidValue(msg, row=row)
+            raise InvalidValue(msg, argument="targets", row=row)
 
     def __str__(self) -> str:
         return f"{self.low:g} to {self.high:g}"

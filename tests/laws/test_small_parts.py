@@ -171,10 +171,18 @@ def test_answers_can_be_indexed_and_looped_over():
 def test_errors_carry_their_facts():
     with pytest.raises(vc.InvalidValue) as found:
         vc.ModelOutputs.from_logits([[0.0, 1.0], [0.0, np.nan]])
-    assert found.value.row == 1
+    assert (found.value.argument, found.value.row) == ("logits", 1)
     with pytest.raises(vc.InvalidArgument) as wrong:
         vc.Uniform(-1)
-    assert (wrong.value.name, wrong.value.value) == ("n_neighbors", -1)
+    assert (wrong.value.argument, wrong.value.value) == ("n_neighbors", -1)
     with pytest.raises(vc.TooFewRows) as few:
         vc.Uniform(9).bind(3)
     assert (few.value.rows, few.value.needed) == (3, 9)
+    outputs = vc.ModelOutputs.from_predictions(np.arange(20.0), np.ones((20, 2)))
+    predictor = vc.calibrate(outputs, np.arange(20.0), 0.5, localizer=vc.Uniform(5))
+    with pytest.raises(vc.ShapeMismatch) as wide:
+        predictor.predict(vc.ModelOutputs.from_predictions([1.0], np.ones((1, 3))))
+    assert (wide.value.argument, wide.value.expected, wide.value.found) == ("representations", 2, 3)
+    with pytest.raises(vc.InvalidValue) as outside:
+        vc.calibrate(outputs, np.arange(20.0) - 1, 0.5, localizer=vc.Uniform(5), target_range=(0, None))
+    assert (outside.value.argument, outside.value.row) == ("targets", 0)

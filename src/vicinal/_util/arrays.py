@@ -103,7 +103,7 @@ def check_finite(array: Reals, name: str) -> None:
         column = int(np.flatnonzero(~np.isfinite(table[row]))[0])
         place = "row {row}" + (f", column {column}" if array.ndim > 1 else "")
         msg = f"{name} must be finite; {place} holds {table[row, column]}. Remove or repair that row."
-        raise InvalidValue(msg, row=row)
+        raise InvalidValue(msg, argument=name, row=row)
 
 
 def check_probabilities(array: Reals) -> None:
@@ -131,7 +131,7 @@ def _check_proper(array: Reals, tolerance: float, offset: int) -> None:
         problem = f"sums to {values.sum():.6g}"
     hint = " If these are unnormalized outputs, {logits}." if np.all(np.isfinite(values)) else ""
     msg = f"probabilities must be non-negative and sum to one in every row; row {{row}} {problem}.{hint}"
-    raise InvalidValue(msg, row=row + offset, logits=Column("logits"))
+    raise InvalidValue(msg, argument="probabilities", row=row + offset, logits=Column("logits"))
 
 
 def check_rows(n_rows: int, array: Sequence[object] | NDArray[np.generic], name: str, other: str) -> None:
@@ -165,7 +165,7 @@ def as_labels(targets: ArrayLike, n_rows: int, n_classes: int, names: tuple[str,
             f"targets must be whole class numbers in 0 .. {n_classes - 1}; row {{row}} holds {array[row]}. "
             "Labels are column numbers and start at 0."
         )
-        raise InvalidValue(msg, row=row)
+        raise InvalidValue(msg, argument="targets", row=row)
     return array.astype(np.int64)
 
 
@@ -175,7 +175,7 @@ def _numbers_of_names(array: NDArray[Any], names: tuple[str, ...]) -> Ints:
     unknown = next((row for row, name in enumerate(given) if name not in numbers), None)
     if unknown is not None:
         msg = f"targets must be class names or numbers; row {{row}} holds {given[unknown]!r}, which is not one."
-        raise InvalidValue(msg, row=unknown)
+        raise InvalidValue(msg, argument="targets", row=unknown)
     return np.array([numbers[name] for name in given], dtype=np.int64)
 
 

@@ -187,7 +187,7 @@ def check_scores(scores: Floats, shape: tuple[int, ...], score: Score) -> Floats
     if np.isnan(scores).any():
         row = int(np.argwhere(np.isnan(scores))[0][0])
         msg = f"{score} must not return NaN, which cannot be ranked; row {{row}} has the score NaN."
-        raise InvalidValue(msg, row=row)
+        raise InvalidValue(msg, argument="scores", row=row)
     return scores
 
 

@@ -111,8 +111,8 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
             row = int(np.argmin(labels))
             value, first = targets[row : row + 1].tolist()[0], np.asarray(known)[:1].tolist()[0]
             expected = f"y must be among the {len(known)} classes of the estimator, such as {first!r}"
-            msg = f"{expected}; row {row} holds {value!r}."
-            raise InvalidValue(msg)
+            msg = f"{expected}; row {{row}} holds {value!r}."
+            raise InvalidValue(msg, argument="y", row=row)
         rows = self._check(X, reset=True)
         kept = self._fit_part(rows, targets, fit_params)
         if len(self.classes_) > 1:
@@ -174,7 +174,7 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
 
     def _name_classes(self, sets: PredictionSets) -> PredictionSets:
         """Return sets that know the labels in their own type, and the argument that keeps sets from being empty."""
-        return replace(sets, classes=self.classes_, advice=sets.advice.replace("score=", "score_function=", 1))
+        return replace(sets, classes=self.classes_, advice=sets.advice._replace(argument="score_function"))
 
     def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
         """Return the model, trained; say so where it could not be because its rows are all of one class."""

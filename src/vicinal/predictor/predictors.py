@@ -498,7 +498,7 @@ class Predictor(ABC):
             rows = neighborhood_representations(outputs, self.representation_map, model)
         if rows.shape[1] != width:
             msg = f"representations must have {width} columns, as in calibration; got {rows.shape[1]}."
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="representations", expected=width, found=rows.shape[1])
         return rows
 
     def __repr__(self) -> str:
@@ -771,7 +771,7 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
                 confidences,
                 outputs.class_names or self.class_names,
                 float(exact_coverage(coverage)),
-                advice=f"score=NeverEmpty({self.score!r})",
+                advice=Option("score", f"NeverEmpty({self.score!r})"),
             )
             for number, (coverage, found) in enumerate(zip(coverages, members, strict=True))
         ]
@@ -780,7 +780,7 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         found: Bools = self.score.find_members(array_api_compat.numpy, chunk, uniforms, thresholds)
         if np.shape(found) != chunk.shape:
             msg = f"{self.score} must return members of shape {chunk.shape}; got {np.shape(found)}."
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="members", expected=chunk.shape, found=np.shape(found))
         return found
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
@@ -936,7 +936,7 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         classified = as_classification(outputs)
         if classified.n_classes != self.n_classes:
             msg = f"outputs must have {self.n_classes} classes, as in calibration; got {classified.n_classes}."
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="outputs", expected=self.n_classes, found=classified.n_classes)
         names = (classified.class_names, self.class_names)
         if None not in names and names[0] != names[1]:
             msg = "class_names differ from those given in calibration; the columns must mean the same classes."

@@ -35,7 +35,7 @@ class Thumbnails:
                 f"neighbor_images must have a picture of every row that can be a neighbor; got {len(images)} pictures, "
                 f"but row {row} is a neighbor."
             )
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="neighbor_images", expected=row + 1, found=len(images))
         name = f"{kind}{row}"
         if name not in self.found:
             self.found[name] = _as_uri(images[row])
@@ -52,7 +52,9 @@ def as_images(values: ArrayLike | None, n_rows: int | None, name: str) -> NDArra
         array = array[..., 0]
     if array.ndim not in (gray, colored) or (array.ndim == colored and array.shape[3] != gray) or 0 in array.shape[1:]:
         msg = f"{name} must be (n, height, width) or (n, height, width, 3); got shape {array.shape}."
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(
+            msg, argument=name, expected="(n, height, width) or (n, height, width, 3)", found=array.shape
+        )
     if n_rows is not None:
         check_rows(n_rows, array, name, "the outputs")
     if array.dtype != np.uint8 and (array.dtype.kind != "f" or not (array.min() >= 0 and array.max() <= 1)):

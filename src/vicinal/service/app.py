@@ -13,7 +13,7 @@ from vicinal._version import __version__
 from vicinal.errors import VicinalError
 from vicinal.predictor.predictors import SetPredictor
 from vicinal.service import schemas
-from vicinal.service.bodies import JSON, Asked, is_json, parse_request
+from vicinal.service.bodies import JSON, LARGE, Asked, is_json, parse_request
 from vicinal.service.errors import Refused, refusal
 from vicinal.service.replies import as_json
 from vicinal.service.requests import LogRequests, Room, check_token, read_body, refuse
@@ -25,9 +25,6 @@ with needs("fastapi", "serve"):
     from fastapi_offline import FastAPIOffline
     from starlette.exceptions import HTTPException
     from starlette.middleware.trustedhost import TrustedHostMiddleware
-
-LARGE = 1 << 17
-"""A body of at least this many bytes is parsed on a thread."""
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 PAGE = {

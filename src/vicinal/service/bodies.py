@@ -40,6 +40,9 @@ TABLES = {
 }
 """Media types of bodies that are files, and the suffix of such a file."""
 
+LARGE = 1 << 17
+"""A body of at least this many bytes is parsed on a thread."""
+
 LISTS_PER_ROW, FEW_LISTS = 12, 1_000
 """Most JSON lists per row, and in addition: in memory an empty list takes 50 times its size in the body."""
 
@@ -135,7 +138,7 @@ def check_keys(found: Mapping[str, Any], known: tuple[str, ...]) -> None:
     """Refuse unknown fields."""
     for name in found:
         if name not in known:
-            near = get_close_matches(name, known, 1)
+            near = get_close_matches(name[:100], known, 1)  # of a name of megabytes it would take gigabytes
             hint = f"; did you mean {near[0]}?" if near else f"; known fields: {', '.join(known)}."
             raise Refused(422, f"unknown field {name[:100]!r}{hint}")
 

@@ -13,6 +13,7 @@ from vicinal.predictor.predictors import SetPredictor
 from vicinal.regions import PredictionSets
 from vicinal.reporting.explorer import LISTED_LABELS, is_local, neighbor_words, target_word, voters
 from vicinal.service.batching import AnyPredictor
+from vicinal.service.replies import explain_empty
 from vicinal.tables.batch.sinks import json_number
 
 STEPS = 120
@@ -46,7 +47,7 @@ def explain_row(predictor: AnyPredictor, outputs: ModelOutputs, neighbors: int) 
         "neighbors": _neighbors(predictor, near, min(neighbors, MOST_NEIGHBORS)),
         "scores_near": _curve(near.scores, near.weights) if is_local(predictor) else [],
         "scores_everywhere": _curve(predictor.calibration.ranked_scores, None),
-        "remark": regions.explain_empty() or None,
+        "remark": explain_empty(regions) or None,
     }
     if isinstance(regions, PredictionSets) and isinstance(predictor, SetPredictor):
         assert isinstance(one, ClassificationOutputs)  # noqa: S101  or there were no sets

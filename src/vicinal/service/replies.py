@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.regions import PredictionSets
+from vicinal.regions import PredictionSets, explain_empty_sets
 from vicinal.service.batching import Regions
 from vicinal.service.bodies import ARROW, JSON, NPZ
-from vicinal.service.errors import Refused
+from vicinal.service.errors import Refused, render_word
 from vicinal.tables.batch.answers import Answers
-from vicinal.tables.batch.columns import answer_columns
+from vicinal.tables.batch.columns import answer_columns, count_empty
 from vicinal.tables.batch.sinks import Sink, plain, write_npz, write_stream
 
 
@@ -62,3 +62,10 @@ def reply(answers: Answers, about: dict[str, Any], accept: str, truths: list[Any
         )
         raise Refused(413, msg)
     return (_json(answers, about, truths) if kind == JSON else _write(answers, about, SINKS[kind])), kind
+
+
+def explain_empty(regions: Regions) -> str:
+    """Return why answers are empty, and for sets what to calibrate with, where some are."""
+    if isinstance(regions, PredictionSets):
+        return explain_empty_sets(count_empty(regions), render_word(regions.advice))
+    return regions.explain_empty()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -22,7 +22,7 @@ from vicinal.outputs import ClassificationOutputs, ModelOutputs, looks_like_prob
 from vicinal.persistence.artifact import ArtifactInfo
 from vicinal.predictor.predictors import SetPredictor
 from vicinal.service.batching import TOGETHER, AnyPredictor, Batcher, Regions
-from vicinal.service.bodies import Asked, Limits, check_keys, column, parse_json
+from vicinal.service.bodies import LARGE, Asked, Limits, check_keys, column, parse_json
 from vicinal.service.counting import Counts
 from vicinal.service.errors import Refused
 from vicinal.service.examples import Examples, truth_words
@@ -31,7 +31,7 @@ from vicinal.service.journal import Journal
 from vicinal.service.ledger import Ledger
 from vicinal.service.logs import LOGGER, log
 from vicinal.service.options import LONGEST_ID
-from vicinal.service.replies import answers_of, reply
+from vicinal.service.replies import answers_of, explain_empty, reply
 from vicinal.service.samples import sample
 from vicinal.service.settings import Settings
 
@@ -96,7 +96,9 @@ class Service:
 
     async def feedback(self, body: bytes) -> dict[str, Any]:
         """Record the true targets of remembered predictions."""
-        ids, targets = self._truths(parse_json(body, self.settings.max_rows))
+        seconds = self.settings.timeout
+        large = len(body) >= LARGE
+        ids, targets = await self.batcher.run(seconds, self._truths, body) if large else self._truths(body)
         async with self._telling:  # one request at a time, so that each row counts once
             found = self.ledger.truths(ids)
             self.counts.refused.labels("unknown").inc(len(found.unknown))
@@ -108,7 +110,7 @@ class Service:
                 msg = f"no prediction with the row_id {ids[0]!r} is remembered; only the last {most} are."
                 raise Refused(404, msg)
             chosen = targets[found.numbers]
-            scored = await self.batcher.run(self.settings.timeout, self.ledger.score_truths, found.places, chosen)
+            scored = await self.batcher.run(seconds, self.ledger.score_truths, found.places, chosen)
             drift = await self._tell(found.ids, chosen, *scored)
         return {
             "accepted": len(found.ids),
@@ -203,8 +205,9 @@ class Service:
         self.counts.journal_failures.inc()
         log("journal", level=logging.ERROR, why=str(error))
 
-    def _truths(self, found: Mapping[str, Any]) -> tuple[list[str], Ints | Floats]:
+    def _truths(self, body: bytes) -> tuple[list[str], Ints | Floats]:
         """Return the row ids and true targets of a request."""
+        found = parse_json(body, self.settings.max_rows)
         word = "labels" if isinstance(self.predictor, SetPredictor) else "targets"
         check_keys(found, ("row_ids", word))
         missing = next((name for name in ("row_ids", word) if name not in found), None)
@@ -258,8 +261,8 @@ def moment(drift: Drift, *, words: bool = True) -> dict[str, Any]:
 
 def remark(regions: Regions) -> dict[str, Any]:
     """Return why answers are empty, and what to calibrate with, where some are."""
-    words = regions.explain_empty()
-    return {"remark": words.replace(" With score=", " Calibrated with score=", 1)} if words else {}
+    words = explain_empty(regions)
+    return {"remark": words} if words else {}
 
 
 def note_columns(outputs: ModelOutputs) -> dict[str, Any]:

@@ -116,8 +116,9 @@ class ArrowColumns(Table):
         self._check_nulls(array, name, first, 1)
         if types.is_dictionary(array.type):
             # Check the values before they are repeated: a few long texts could fill the memory.
-            known = self._scalars(array.dictionary, name, first)
-            return np.asarray(known[array.indices.to_numpy(zero_copy_only=False)])
+            used, places = np.unique(array.indices.to_numpy(zero_copy_only=False), return_inverse=True)
+            known = self._scalars(array.dictionary.take(used), name, first)
+            return np.asarray(known[places])
         values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
         if values.dtype != object:
             return values
@@ -194,9 +195,9 @@ class ArrowFile(ArrowColumns):
             with reading(self.name), closing(self.batches(parts, rows, start)) as batches:  # type: ignore[type-var]
                 for position, batch in batches:
                     batch.validate(full=True)  # offsets, indices and text of a crafted file may be invalid
-                    first = max(start, position)
-                    if first < position + len(batch):
-                        fresh = batch.slice(first - position)
+                    # A batch may be the whole file, and a few of its bytes may stand for many values.
+                    for first in range(max(start, position), position + len(batch), rows):
+                        fresh = batch.slice(first - position, rows)
                         yield {name: self.column(fresh, name, first, widths) for name in columns}
         except InvalidFile:
             raise
@@ -259,6 +260,8 @@ def _is_list(kind: Any) -> bool:
 def _is_column(kind: Any, *, wide: bool) -> bool:
     from pyarrow import types
 
+    if types.is_fixed_size_list(kind) and not kind.list_size:  # any number of rows would take no room in the file
+        return False
     element = kind if wide or not (_is_list(kind) or types.is_dictionary(kind)) else kind.value_type
     if types.is_integer(element) or types.is_floating(element):
         return True

@@ -148,7 +148,7 @@ class CsvTable(ArrowFile):
             found = np.empty(0)
         if found.ndim != 1 or not len(found) or len(found) != widths.setdefault(name, len(found)):
             length = f"{widths[name]} numbers, as in the first row," if widths.get(name) else "numbers"
-            printed = "np." in text or (text.startswith("[") and "," not in text)
+            printed = "np." in text or re.match(r"\[\s*[^\s,\]]+\s+[^\s\]]", text)
             advice = "This is how numpy prints an array: write array.tolist(), or" if printed else "Or write"
             msg = (
                 f"{self.name}: {name!r}, row {row} holds {text[:40]!r}; expected a list of {length} such as "

@@ -20,12 +20,15 @@ DICTIONARY = 2
 BOOLEANS, BYTE, WHOLE, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
 """Types of fields in Thrift's compact protocol."""
 
+PAGE_BYTES, PAGE_VALUES, FEW_PAGES = 64, 1_000, 16
+"""Most pages of a column chunk: one for every so many bytes or values, and a few more. Reading a header takes time."""
+
 LONGEST_NUMBER = 10
 """Bytes of a whole number of 64 bits."""
 
 
 class Page(NamedTuple):
-    """Yield the size of each page of a column chunk, uncompressed and compressed, in bytes."""
+    """What the header of a page says."""
 
     unpacked: int  # bytes without compression
     packed: int  # bytes in the file
@@ -39,7 +42,11 @@ def read_pages(file: IO[bytes], column: Any) -> Iterator[Page]:
     if column.has_dictionary_page and column.dictionary_page_offset:
         start = min(start, column.dictionary_page_offset)
     place, stop = start, start + column.total_compressed_size
+    left = FEW_PAGES + max(column.total_compressed_size // PAGE_BYTES, column.num_values // PAGE_VALUES)
     while place < stop:
+        if (left := left - 1) < 0:
+            msg = f"it has pages of fewer than {PAGE_BYTES} bytes and {PAGE_VALUES} values on average"
+            raise ValueError(msg)
         header, fields = _read_header(file, place, stop)
         unpacked, packed = fields.get(UNPACKED), fields.get(PACKED)
         if type(unpacked) is not int or type(packed) is not int or min(unpacked, packed) < 0:

@@ -68,6 +68,7 @@ class ParquetTable(ArrowFile):
         if not groups:
             return
         with _open(self.path) as opened:
+            _check_chunks(opened, groups, set(parts), self.path)
             texts = [_check_group(opened, group, set(parts), self.path) for group in groups]
         for repeated, run in groupby(zip(texts, groups, strict=True), lambda one: one[0]):
             with _open(self.path, repeated) as opened:
@@ -78,6 +79,16 @@ class ParquetTable(ArrowFile):
         if position != self.n_rows:
             msg = f"{self.name} is damaged: its header says {self.n_rows} rows, but it has {position}. Write it again."
             raise InvalidFile(msg)
+
+
+def _check_chunks(opened: Any, groups: Sequence[int], parts: set[str], path: Path) -> None:
+    """Refuse a file whose columns claim the same bytes: the work on one page would be done again and again."""
+    abouts = map(opened.metadata.row_group, groups)
+    wanted = [number for number, name in enumerate(_leaves(opened)) if name in parts]
+    size = sum(max(0, about.column(number).total_compressed_size) for about in abouts for number in wanted)
+    if size > path.stat().st_size:
+        msg = f"{show_path(path)} is damaged: its header says that columns have {size} bytes, more than the file has."
+        raise InvalidFile(msg)
 
 
 def _check_group(opened: Any, group: int, parts: set[str], path: Path) -> list[str]:

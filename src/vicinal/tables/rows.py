@@ -40,6 +40,9 @@ ANSWERS = (
 )
 """Names of all columns of an output file."""
 
+MOST_COMPARED = 10_000
+"""Most names of columns among which a misspelled one is looked for: each comparison takes some microseconds."""
+
 GUESSED_WIDTH = 2**12
 """Estimated number of numbers in a row of standard input."""
 
@@ -258,7 +261,7 @@ def _describe_missing(table: Table, expected: str, kinds: Sequence[str], wanted:
     stems = [stem for stem in (*wanted, *STEMS) if any(column.startswith(f"{stem}_") for column in table.columns)]
     if stems:
         return InvalidFile(lacks + f"Number the columns of an array from 0, each once: {stems[0]}_0, {stems[0]}_1, ...")
-    free = [column for column in table.columns if column not in KNOWN]
+    free = [column for column in table.columns[:MOST_COMPARED] if column not in KNOWN]
     near = next(
         ((name, close[0]) for name in wanted if (close := get_close_matches(name, free, 1))), (wanted[0], "COLUMN")
     )

@@ -247,7 +247,7 @@ class Arriving:
         """Return the columns of a batch; refuse NaN, infinities, and outputs of the wrong form."""
         if outputs.ndim not in (1, 2) or not outputs.is_floating_point():
             msg = f"the model must return floats of shape (rows, classes); got {outputs.dtype} {tuple(outputs.shape)}."
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="outputs", expected="(rows, classes)", found=tuple(outputs.shape))
         given, expected = outputs.numpy().reshape(len(outputs), -1), self.expected
         if expected.kind is RegressionOutputs:
             self._check_finite("outputs", given)
@@ -260,7 +260,7 @@ class Arriving:
                 "of two classes must return two logits; make them of one logit z by "
                 "torch.stack([-z, z], 1).reshape(-1, 2) / 2."
             )
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="outputs", expected="(rows, classes)", found=given.shape)
         check_classes(given, name)
         if self.columns.n_rows == 0:
             self.columns.label(as_class_names(expected.class_names, given.shape[1]))
@@ -277,8 +277,8 @@ class Arriving:
         bad = ~np.isfinite(array)
         if bad.any():
             row = self.columns.n_rows + int(np.argwhere(bad)[0][0])
-            msg = f"{name} must be finite; row {row} of the loader holds NaN or an infinity. Check that input."
-            raise InvalidValue(msg)
+            msg = f"{name} must be finite; row {{row}} of the loader holds NaN or an infinity. Check that input."
+            raise InvalidValue(msg, argument=name, row=row)
 
     def _values(self, targets: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
         if targets is None:
@@ -293,10 +293,10 @@ class Arriving:
         if bad.any():
             place = int(np.argmax(bad))
             msg = (
-                f"targets must be class numbers from 0 to {n_classes - 1}; row {self.columns.n_rows + place} of the "
-                f"loader has {labels[place]}."
+                f"targets must be class numbers from 0 to {n_classes - 1}; row {{row}} of the loader has "
+                f"{labels[place]}."
             )
-            raise InvalidValue(msg)
+            raise InvalidValue(msg, argument="targets", row=self.columns.n_rows + place)
         return {"labels": labels.astype(np.int64)}
 
 
@@ -305,7 +305,7 @@ def _predict(given: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
     names = {1: ("predictions",), 2: ("lower", "upper")}.get(given.shape[1])
     if names is None:
         msg = f"a regression needs one number per row, or a lower and an upper quantile; got shape {given.shape}."
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument="outputs", expected="(rows,) or (rows, 2)", found=given.shape)
     return {name: given[:, place].astype(np.float64) for place, name in enumerate(names)}
 
 

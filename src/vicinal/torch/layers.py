@@ -143,7 +143,7 @@ class Representations:
                 f"got shape {tuple(found.shape)}. The first axis of a batch must be its rows: pass x[None] for a "
                 "single input."
             )
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="layer", expected=n_rows, found=tuple(found.shape))
         return found
 
     @property

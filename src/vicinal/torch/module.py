@@ -22,6 +22,7 @@ from vicinal.errors import (
     Incompatible,
     InvalidArgument,
     InvalidValue,
+    Option,
     ShapeMismatch,
     UnsupportedArtifact,
     VicinalError,
@@ -285,7 +286,7 @@ class ConformalModule(nn.Module):
             found = self._in_blocks(logits.detach(), rows, uniforms, row_ids)
         members, thresholds, confidences = (one.cpu().numpy() for one in found)
         names, coverage = self.class_names, float(exact_coverage(self.coverage))
-        advice = f"score=NeverEmpty({self._get_predictor().score!r})"
+        advice = Option("score", f"NeverEmpty({self._get_predictor().score!r})")
         return PredictionSets(members, thresholds, confidences.astype(np.float64), names, coverage, advice=advice)
 
     def sets_of(
@@ -514,7 +515,7 @@ def _choose_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | N
     uniforms = torch.as_tensor(uniforms)
     if uniforms.shape != outputs.shape[:1]:
         msg = f"uniforms and row_ids must be one for each of the {len(outputs)} rows; got {tuple(uniforms.shape)}."
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument="uniforms", expected=(len(outputs),), found=tuple(uniforms.shape))
     if not bool(((uniforms >= 0) & (uniforms <= 1)).all()):
         msg = "uniforms must lie in [0, 1]."
         raise InvalidValue(msg)
@@ -529,7 +530,7 @@ def _check_shapes(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
             f"the network must return {classes} logits per row, as in calibration; "
             f"got {outputs.dtype} {tuple(outputs.shape)}."
         )
-        raise ShapeMismatch(msg)
+        raise ShapeMismatch(msg, argument="outputs", expected=classes, found=tuple(outputs.shape))
     if outputs.device != home:
         msg = (
             f"the calibration is on {home}, but the outputs of the network are on {outputs.device}. Move the module "
@@ -543,7 +544,7 @@ def _check_shapes(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
                 f"the layer must return one representation of {width} columns for each row, as in calibration; got "
                 f"{came}. Check that it is the same layer."
             )
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="representations", expected=width, found=came)
 
 
 def _check_values(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -> None:
@@ -554,8 +555,8 @@ def _check_values(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
     if ends and not bool(torch.stack(ends).isfinite().all()):
         name, table = next((name, table) for name, table in named.items() if not bool(table.isfinite().all()))
         row = int((~table.isfinite().all(1)).nonzero()[0])
-        msg = f"{name} must be finite; row {row} of the batch holds NaN or an infinity. Remove or repair it."
-        raise InvalidValue(msg)
+        msg = f"{name} must be finite; row {{row}} of the batch holds NaN or an infinity. Remove or repair it."
+        raise InvalidValue(msg, argument=name, row=row)
     if len(outputs):
         check_normalized(outputs, PROPER[outputs.dtype.itemsize], normalized=conformal.probabilities.normalized)
 

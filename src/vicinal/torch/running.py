@@ -86,8 +86,8 @@ def check_normalized(outputs: Tensor, tolerance: float, *, normalized: bool) -> 
     proper = (outputs >= 0).all(1) & ((outputs.double().sum(1) - 1.0).abs() <= tolerance)
     if normalized and not bool(proper.all()):
         row = int((~proper).nonzero()[0])
-        msg = f"with normalized=True the network must return probabilities; row {row} of a batch does not sum to one."
-        raise InvalidValue(msg)
+        msg = "with normalized=True the network must return probabilities; row {row} of a batch does not sum to one."
+        raise InvalidValue(msg, argument="outputs", row=row)
     if not normalized and len(outputs) >= SURE and bool(proper.all()):
         msg = "the network returns probabilities, not logits: every row sums to one. Pass normalized=True."
         raise InvalidValue(msg)

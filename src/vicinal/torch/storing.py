@@ -49,7 +49,7 @@ class Columns(ABC):
                     f"{name} must have the same shape in every batch: {shape} in the first, {array.shape[1:]} now. "
                     "If inputs differ in length, average them in a function: layer=lambda inputs: ..."
                 )
-                raise ShapeMismatch(msg)
+                raise ShapeMismatch(msg, argument=name, expected=shape, found=array.shape[1:])
             self.append(name, np.ascontiguousarray(array, dtype=dtype))
         self.n_rows += len(next(iter(batch.values())))
 

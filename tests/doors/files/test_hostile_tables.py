@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ import pytest
 from vicinal.errors import InvalidFile
 from vicinal.tables import open_table
 from vicinal.tables.arrow import wide_columns
-from vicinal.tables.pages import Header
+from vicinal.tables.pages import Header, read_pages
 from vicinal.tables.rows import recognize_columns
 
 pa = pytest.importorskip("pyarrow")
@@ -670,6 +671,39 @@ def test_page_headers_without_an_end_are_refused_at_once(tmp_path, header, part)
     assert time.perf_counter() - began < 1
 
 
+def test_empty_pages_without_end_are_refused_soon(tmp_path):
+    """Each takes seven bytes of the file, and some microseconds: a large file would keep a thread for minutes."""
+    path = tmp_path / "x.parquet"
+    plain = {"use_dictionary": False, "compression": None, "data_page_size": 1 << 30}
+    pq.write_table(pa.table({"logits": np.arange(100_000.0)}), path, **plain)
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    start, size = column.data_page_offset, column.total_compressed_size
+    data, empty = bytearray(path.read_bytes()), bytes.fromhex("15001500150000")
+    data[start : start + size] = (empty * (size // 7 + 1))[:size]
+    path.write_bytes(data)
+    refused(lambda: read_all(path), "fewer than 64 bytes")
+
+
+def test_short_pages_of_many_values_are_read(tmp_path):
+    """Of a column that is constant, a page of thousands of values takes a few bytes."""
+    path, short = tmp_path / "x.parquet", {"data_page_size": 1, "write_batch_size": 2_000, "write_statistics": False}
+    pq.write_table(pa.table({"labels": np.zeros(2_000_000, np.int64)}), path, **short)
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    with path.open("rb") as file:
+        assert len(list(read_pages(file, column))) > 500 > column.total_compressed_size // 64
+    assert sum(len(chunk["labels"]) for chunk in read_all(path, ["labels"], 100_000)) == 2_000_000
+
+
+def test_columns_that_claim_more_than_the_file_are_refused(tmp_path):
+    path = tmp_path / "x.parquet"
+    plain = {"use_dictionary": False, "compression": None, "write_statistics": False}
+    pq.write_table(pa.table({f"logits_{number}": np.arange(5_000.0) for number in range(3)}), path, **plain)
+    size = pq.ParquetFile(path).metadata.row_group(0).column(1).total_compressed_size
+    data = path.read_bytes()
+    path.write_bytes(data.replace(varint(2 * size), varint(4 * size)))  # Thrift writes twice a number that has a sign
+    refused(lambda: read_all(path), "more than the file has")
+
+
 def test_lists_in_page_headers_are_passed_over():
     fields = b"\x19\x31\x01\x02\x01" + b"\x11" + b"\x15\x0e" + b"\0"  # a list of booleans, a boolean, a number
     assert Header(fields).read_struct() == {3: 7}
@@ -728,6 +762,30 @@ def test_a_long_text_in_a_dictionary_is_not_repeated(tmp_path):
     with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
     refused(lambda: open_table([str(tmp_path / "x.arrow")]).whole(["row_ids"]), "at most 1000 characters")
+
+
+def test_a_text_in_a_dictionary_is_repeated_for_a_chunk_only(tmp_path):
+    """A batch may be the whole file: few bytes of it may stand for gigabytes of text."""
+    ids = pa.DictionaryArray.from_arrays(np.zeros(100_000, np.int8), ["x" * 1_000])
+    table = pa.table({"row_ids": ids})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    tracemalloc.start()
+    rows = sum(len(chunk["row_ids"]) for chunk in open_table([str(tmp_path / "x.arrow")]).chunks(["row_ids"], 1_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rows == 100_000
+    assert peak < 40e6  # all of it would be 400 megabytes
+
+
+def test_lists_without_numbers_are_refused_whatever_their_count(tmp_path):
+    """They take no room in the file, so that a few hundred bytes may say that there are billions."""
+    nothing = pa.array([], pa.float64())
+    lists = pa.FixedSizeListArray.from_buffers(pa.list_(pa.float64(), 0), 10, [None], children=[nothing])
+    table = pa.table({"logits": lists})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    refused(lambda: read_all(tmp_path / "x.arrow"), "lists of numbers, each with at least one")
 
 
 @pytest.mark.linux
@@ -798,6 +856,28 @@ def test_lists_in_csv_hold_numbers(tmp_path, cell):
     quoted = '"' + cell.replace('"', '""') + '"'
     (tmp_path / "x.csv").write_text(f'logits,labels\n"[1.0, 2.0]",0\n{quoted},1\n')
     refused(lambda: read_all(tmp_path / "x.csv", ("logits", "labels")), "row 1", "a list of 2 numbers")
+
+
+@pytest.mark.parametrize(
+    ("cell", "printed"), [("[0.1 0.2]", True), ("[ 0.1\n 0.2]", True), ("[0.1]", False), ("[]", False)]
+)
+def test_only_arrays_as_numpy_prints_them_are_called_so(tmp_path, cell, printed):
+    (tmp_path / "x.csv").write_text(f'logits,labels\n"[1.0, 2.0]",0\n"{cell}",1\n')
+    said = refused(lambda: read_all(tmp_path / "x.csv", ("logits", "labels")), "row 1", "a list of 2 numbers")
+    assert ("how numpy prints" in said) == printed
+
+
+def test_a_name_is_looked_for_among_so_many_columns_only(tmp_path, monkeypatch):
+    compared = []
+
+    def look(_, names, most):
+        compared.append((len(names), most))
+        return []
+
+    monkeypatch.setattr("vicinal.tables.rows.get_close_matches", look)
+    (tmp_path / "x.jsonl").write_text(json.dumps(dict.fromkeys(map(str, range(30_000)), 0)) + "\n")
+    refused(lambda: recognize_columns(open_table([str(tmp_path / "x.jsonl")])), "must have one of logits", "Rename")
+    assert max(compared) == (10_000, 1)
 
 
 def test_numbered_columns_with_a_gap_are_named(tmp_path):

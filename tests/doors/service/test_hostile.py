@@ -446,6 +446,17 @@ def test_json_of_empty_lists_takes_little_room(running):
     alive(running)
 
 
+def test_a_long_name_of_a_field_takes_little_room():
+    body = b'{"' + b"logits" * 500_000 + b'": 0}'
+    tracemalloc.start()
+    with pytest.raises(Refused, match="unknown field") as caught:
+        parse_request(body, JSON, {}, Limits(32_000_000, 10_000, CLASSES))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(caught.value.message) < 1_000
+    assert peak < 3 * len(body)
+
+
 @pytest.mark.parametrize("name", ["labels", "row_ids"])
 def test_texts_take_the_room_of_their_rows_only(name):
     """numpy gives every text the room of the longest: rows are counted before a column is built."""

@@ -26,7 +26,7 @@ httpx = pytest.importorskip("httpx", reason="it asks the application without a p
 from vicinal.persistence.load import open_predictor  # noqa: E402
 from vicinal.service import schemas  # noqa: E402
 from vicinal.service.app import create_app  # noqa: E402
-from vicinal.service.bodies import TABLES, parse_request  # noqa: E402
+from vicinal.service.bodies import LARGE, TABLES, parse_json, parse_request  # noqa: E402
 from vicinal.service.examples import Examples, from_file, load_bundled  # noqa: E402
 from vicinal.service.service import Service  # noqa: E402
 from vicinal.service.settings import Settings  # noqa: E402
@@ -229,6 +229,26 @@ def test_files_are_read_on_threads_however_short_they_are(models, monkeypatch):
     file = {"content": as_npz(outputs[:2]), "headers": {"Content-Type": "application/x-npz"}}
     assert ask("POST", "/predict", **file).status_code == 200
     assert ask("POST", "/predict", json=as_json(outputs[:2])).status_code == 200
+    on_a_thread, on_the_loop = threads
+    assert on_a_thread.startswith("many")
+    assert not on_the_loop.startswith("many")
+
+
+def test_long_feedback_is_parsed_on_a_thread(models, monkeypatch):
+    path, outputs, labels = models["sets"]
+    threads = []
+
+    def parse(*given):
+        threads.append(threading.current_thread().name)
+        return parse_json(*given)
+
+    monkeypatch.setattr("vicinal.service.service.parse_json", parse)
+    ask = Local(service_of(path))
+    answer = ask("POST", "/predict", json=as_json(outputs[:1])).json()["answers"][0]
+    told = json.dumps({"row_ids": [answer["row_id"]], "labels": [int(labels[0])]}).encode()
+    how = {"headers": {"Content-Type": "application/json"}}
+    assert ask("POST", "/feedback", content=told + b" " * LARGE, **how).json()["accepted"] == 1
+    assert ask("POST", "/feedback", content=told, **how).status_code == 409
     on_a_thread, on_the_loop = threads
     assert on_a_thread.startswith("many")
     assert not on_the_loop.startswith("many")
@@ -605,9 +625,11 @@ def test_empty_answers_say_why(tmp_path):
     ask = Local(service_of(tmp_path / "sets.vicinal"))
     said = ask("POST", "/predict", json=as_json(outputs[400:])).json()["remark"]
     assert said.startswith(f"{len(empty)} sets are empty: no label scores at or below the threshold.")
-    assert "NeverEmpty(LAC())" in said
+    cure = "With a model calibrated with score=NeverEmpty(LAC()) no set is ever empty."
+    assert said.endswith(cure)
     one = ask("POST", "/explain", json=as_json(outputs[empty[:1]])).json()
     assert one["remark"].startswith("1 set is empty")
+    assert one["remark"].endswith(cure)
     schemas.ExplainedSet.model_validate(one)
     full = np.setdiff1d(np.arange(400, 900), empty)[:2]
     assert "remark" not in ask("POST", "/predict", json=as_json(outputs[full])).json()

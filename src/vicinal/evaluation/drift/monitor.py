@@ -208,7 +208,7 @@ class DriftMonitor:
         found = self.predictor.predict(outputs) if regions is None else regions  # type: ignore[arg-type]
         if len(found) != len(outputs):
             msg = f"regions must be those of the {len(outputs)} rows in outputs; got {len(found)}."
-            raise ShapeMismatch(msg)
+            raise ShapeMismatch(msg, argument="regions", expected=len(outputs), found=len(found))
         values = self.predictor.check_targets(outputs, targets)
         self.check_new(row_marks(outputs, values))
         scores = self.predictor.target_scores(outputs, targets)
@@ -250,7 +250,10 @@ class DriftMonitor:
         held, wanted = np.asarray(covered, np.bool_), np.asarray(asked, np.float64)
         if not left.shape == held.shape == wanted.shape == (len(left),) or np.isnan(left).any():
             msg = "scores, covered and asked must be three arrays of shape (n,), and scores must not be NaN."
-            raise ShapeMismatch(msg)
+            shapes = left.shape, held.shape, wanted.shape
+            raise ShapeMismatch(
+                msg, argument="scores, covered, asked", expected="three arrays of shape (n,)", found=shapes
+            )
         self._window.extend(zip(held.tolist(), wanted.tolist(), strict=True))
         while len(left):
             if len(self._ranking.joined) >= EPOCH:

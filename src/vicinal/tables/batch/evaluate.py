@@ -17,8 +17,9 @@ from vicinal.evaluation.metrics import Evaluation, evaluate, measure_excess_risk
 from vicinal.evaluation.unseen import check_unseen
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
-from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.regions import PredictionIntervals, PredictionSets, explain_empty_sets
 from vicinal.tables.batch.answers import answer_rows
+from vicinal.tables.batch.columns import count_empty
 from vicinal.tables.batch.job import chunk_rows
 from vicinal.tables.carried import as_numpy, is_carried, join
 from vicinal.tables.rows import RowChunk, Rows
@@ -105,10 +106,10 @@ def evaluate_file(
     representations = np.concatenate(tables) if slab else None
     by = {name: _as_groups(join(columns)) for name, columns in groups.items()} or None
     found = concatenate_regions(regions)
-    if advice is not None and isinstance(found, PredictionSets):
-        found = replace(found, advice=advice)
     targets = np.concatenate(truth)
     measured = evaluate(found, targets, groups=by, representations=representations)
+    if advice is not None and isinstance(found, PredictionSets):
+        measured = replace(measured, empty_note=explain_empty_sets(count_empty(found), advice))
     if slab:
         return measured
     if sample is None:
