@@ -510,6 +510,13 @@ def test_suggestions_do_no_harm(columns, words, folder, tmp_path):
     assert words in refused("predict", folder / "model.vicinal", path)
 
 
+def test_a_missing_truth_is_called_labels_or_targets_as_the_outputs_need(folder, tmp_path):
+    np.savez(tmp_path / "a.npz", predictions=np.zeros(50), y=np.zeros(50))
+    assert "--rename targets=COLUMN" in refused("calibrate", tmp_path / "a.npz")
+    path = changed(folder, tmp_path / "b.npz", labels=None)
+    assert "--rename labels=COLUMN" in refused("evaluate", folder / "model.vicinal", path)
+
+
 def test_notes(folder, tmp_path):
     logits = rows(300, 2)["logits"].astype(np.float64)
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
