@@ -88,7 +88,10 @@ def page(browser, tmp_path):
     result = result_of("images", MEASURED)
     path = tmp_path / "report.html"
     path.write_text(
-        page_html([case_html(result, draw(), Path("images.html"), "vicinal serve images.vicinal")]), "utf-8"
+        page_html(
+            [case_html(result, draw(), Path("images.html"), "vicinal serve images.vicinal --examples images.npz")]
+        ),
+        "utf-8",
     )
     opened = browser.new_page(viewport={"width": 390, "height": 900})
     opened.goto(path.as_uri())
@@ -103,6 +106,8 @@ def test_the_table_is_not_cut_on_a_phone(page):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(cut) == [0], width
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+        pieces = "[...document.querySelectorAll('code span')].map(word => word.getClientRects().length)"
+        assert set(page.evaluate(pieces)) == {1}  # no option is broken after its hyphens
 
 
 @pytest.mark.slow

@@ -129,6 +129,7 @@ confidence, or by the predicted value. <b>Split</b>: plain split conformal predi
 def case_html(result: CaseResult, axes: Axes, report_path: Path, command: str) -> str:
     """Return one case: the question, the picture, the sentence, the table and where to go on."""
     case, said = result.case, result.conclusion
+    words = " ".join(f"<span>{escape(word)}</span>" for word in command.split())
     rows = "".join(_row(name, one, strong=name in (case.plain, case.chosen)) for name, one in result.measured.items())
     head = "".join(f'<th scope="col">{escape(one)}</th>' for one in COLUMNS)
     return f"""<section class="case" aria-labelledby="{case.name}">
@@ -142,7 +143,7 @@ def case_html(result: CaseResult, axes: Axes, report_path: Path, command: str) -
 <thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>
 </div>
 <p><a href="{escape(report_path.name)}">Look at single rows: the report of “{escape(case.chosen)}”</a>. Ask the model:
-<code>{escape(command)}</code></p>
+<code>{words}</code></p>
 </section>
 """
 
