@@ -126,7 +126,9 @@ def test_a_baseline_is_what_a_predictor_is_compared_with():
         calibration.outputs, calibration.labels, 0.9, score=vc.LAC(), method=vc.Split(), probability_model=votes
     )
     alone = vc.diagnose(chosen, test.outputs, test.labels)
-    assert "as plain split with the same votes does. To see what the votes change, pass as baseline=" in alone.advice
+    assert (
+        "as plain split with the same votes does. To see what the votes change, compare with a baseline" in alone.advice
+    )
     found = vc.diagnose(chosen, test.outputs, test.labels, baseline=plain)  # at the predictor's own coverage
     assert found.split.mean_size == plain.at(0.9).predict(test.outputs).sizes.mean()
     assert found.advice.startswith("Compared with plain split on the same rows, ")

@@ -409,7 +409,7 @@ def _advice(predictor: Predictor, same: bool, found: Comparison, thin: float) ->
         means = "votes" if isinstance(predictor, SetPredictor) else "scales"
         return (
             f"Without a neighborhood, this predictor answers as plain split with the same {means} does. To see what "
-            f"the {means} change, pass as baseline= a predictor that is calibrated without them."
+            f"the {means} change, compare with a baseline: a predictor that is calibrated without them."
         )
     if same:
         return (
