@@ -111,7 +111,10 @@ def test_advice_says_what_was_seen():
     thin = vc.calibrate(outputs[:1000], y[:1000], 0.9, localizer=vc.Uniform(3))
     assert "use more neighbors" in vc.diagnose(thin, outputs[1000:], y[1000:]).advice
     none = vc.calibrate(outputs[:1000], y[:1000], 0.9, method=vc.Split())
-    assert "no neighborhood" in vc.diagnose(none, outputs[1000:], y[1000:]).advice
+    assert "answers as plain split does: no neighborhood" in vc.diagnose(none, outputs[1000:], y[1000:]).advice
+    scaled = vc.ScaledResidual(vc.NeighborScales.fit(outputs[:500], y[:500]))
+    alone = vc.calibrate(outputs[500:1000], y[500:1000], 0.9, score=scaled, method=vc.Split())
+    assert "as plain split with the same scales does" in vc.diagnose(alone, outputs[1000:], y[1000:]).advice
 
 
 def test_a_baseline_is_what_a_predictor_is_compared_with():
@@ -123,7 +126,9 @@ def test_a_baseline_is_what_a_predictor_is_compared_with():
         calibration.outputs, calibration.labels, 0.9, score=vc.LAC(), method=vc.Split(), probability_model=votes
     )
     alone = vc.diagnose(chosen, test.outputs, test.labels)
-    assert "answers as plain split does" in alone.advice
+    assert (
+        "as plain split with the same votes does. To see what the votes change, compare with a baseline" in alone.advice
+    )
     found = vc.diagnose(chosen, test.outputs, test.labels, baseline=plain)  # at the predictor's own coverage
     assert found.split.mean_size == plain.at(0.9).predict(test.outputs).sizes.mean()
     assert found.advice.startswith("Compared with plain split on the same rows, ")

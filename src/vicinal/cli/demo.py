@@ -10,7 +10,7 @@ from vicinal._util.progress import Bar
 from vicinal.cli.printing import echo_json
 from vicinal.errors import InvalidArgument
 from vicinal.reporting.demo import CASES, CaseResult, run_case, write_demo
-from vicinal.reporting.demo.page import DemoFiles
+from vicinal.reporting.demo.page import DemoFiles, serve_command
 
 with needs("typer", "cli"):
     import typer
@@ -60,8 +60,8 @@ def demo(
         _show(console, result)
     console.print("coverage: with a 95 % interval. worst tenth: coverage of the least covered tenth of the rows,")
     console.print("by the model's confidence or the predicted value. Split: plain split, one threshold for all rows.")
-    for model in written.models.values():
-        typer.echo(f"model:  {model} (ask it: vicinal serve {model})")
+    for name, model in written.models.items():
+        typer.echo(f"model:  {model} (ask it: {serve_command(model, written.rows[name])})")
     typer.echo(f"report: {written.page} (open it in a browser)")
 
 
@@ -97,6 +97,7 @@ def _as_json(results: list[CaseResult], written: DemoFiles) -> dict[str, object]
         "cases": {result.case.name: _case_as_json(result) for result in results},
         "pictures": {name: str(path) for name, path in written.pictures.items()},
         "models": {name: str(path) for name, path in written.models.items()},
+        "example_rows": {name: str(path) for name, path in written.rows.items()},
         "reports": {name: str(path) for name, path in written.reports.items()},
         "report": str(written.page),
     }

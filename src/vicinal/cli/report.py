@@ -41,6 +41,14 @@ def report(
         str | None,
         typer.Option(help="Also show coverage by these columns, such as hospital,sex.", metavar="COLUMNS"),
     ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Compare with this saved predictor. Default: the same predictor without its neighborhood.",
+            show_default=False,
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the choice of rows to explore.")] = 0,
     rename: Renamed = None,
@@ -51,8 +59,9 @@ def report(
 
     Example: vicinal report model.vicinal test.npz --out report.html
     """
-    check_out(out, model, *rows, images, neighbor_images)
+    check_out(out, model, *rows, images, neighbor_images, baseline)
     predictor = load(model, progress=on_terminal())
+    other = None if baseline is None else load(baseline, progress=on_terminal())
     chosen = predictor if coverage is None else predictor.at(coverage)
     given = open_rows(rows, rename, None, truth=True, keep=by)
     chunk = given.read_all()
@@ -63,6 +72,7 @@ def report(
             chunk.outputs,
             values,
             out,
+            baseline=other,
             groups=chunk.kept or None,
             images=_pictures(images),
             neighbor_images=_pictures(neighbor_images),

@@ -406,9 +406,15 @@ MANY_THIN = 0.1
 
 def _advice(predictor: Predictor, same: bool, found: Comparison, thin: float) -> str:  # noqa: FBT001
     """Say in one sentence what was gained over plain split, what it cost, and what to try."""
+    if same and predictor.scores_read_representations:
+        means = "votes" if isinstance(predictor, SetPredictor) else "scales"
+        return (
+            f"Without a neighborhood, this predictor answers as plain split with the same {means} does. To see what "
+            f"the {means} change, compare with a baseline: a predictor that is calibrated without them."
+        )
     if same:
         return (
-            "This predictor answers as plain split does: no neighborhood and no votes change anything. "
+            "This predictor answers as plain split does: no neighborhood changes anything. "
             "To compare, calibrate with a localizer, or tune."
         )
     words = f"Compared with plain split on the same rows, {_verdict(found)}"

@@ -173,6 +173,8 @@ def settings(predictor: SetPredictor | IntervalPredictor) -> list[list[str]]:
     ]
     if isinstance(predictor, SetPredictor):
         rows.append(["Probabilities", probability_words(predictor.probability_model)])
+    elif predictor.target_range is not None:
+        rows.append(["Target range", str(predictor.target_range)])
     return rows
 
 

@@ -21,7 +21,7 @@
   // Without anything to compare, one line: two would be identical.
   const METHODS = [...(data.compared ? [["split", "Plain split"]] : []), ["neighborhood", "This predictor"]];
   const NAMES = METHODS.map(([, name]) => name);
-  const both = (make) => METHODS.map(([method, name]) => make(method, name));
+  const both = (make, methods = METHODS) => methods.map(([method, name]) => make(method, name));
   const COLORS = ["page", "text", "muted", "line", "split", "neighborhood", "frontier", "winner", "candidate"];
   const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
   const plots = new Map(); // element -> function that builds its traces and layout in the present colors
@@ -84,6 +84,15 @@
     plot.setAttribute("aria-label", summary);
     plots.set(plot, build);
     return plot;
+  }
+
+  // The lines of a figure. Two that are identical become one, in the legend too.
+  function linesOf(id, values) {
+    if (!data.compared || !values.split.every((value, at) => value === values.neighborhood[at])) return METHODS;
+    const name = "Plain split and this predictor";
+    $(id).querySelector(".compared").hidden = true;
+    $(id).querySelector(".key.neighborhood").textContent = name;
+    return [["neighborhood", name]];
   }
 
   const paint = (plot) => Plotly.react(plot, ...plots.get(plot)(), CONFIG);
@@ -153,17 +162,20 @@
     const upright = () => ({
       type: "line", yref: "paper", x0: target(), x1: target(), y0: 0, y1: 1, line: { color: ink.text, width: 1.5 },
     });
-    const plot = (id, what, key, format, axis, guides) => figure(id, {
-      summary: `${what} for targets from ${level(targets[0])} to ${level(targets.at(-1))}. ${both((method, name) =>
-        `${name}: from ${format(curve[method][key][0])} to ${format(curve[method][key].at(-1))}.`).join(" ")}`,
-      numbers: table(`${what} by target`, ["Target", ...NAMES],
-        targets.map((value, at) => [level(value), ...both((method) => format(curve[method][key][at]))])),
-      build: () => [[...guides(), ...both((method, name) => ({
-        ...style(method), mode: targets.length > 25 ? "lines" : "lines+markers", x: targets, y: curve[method][key],
-        hoverinfo: "text", hovertext: targets.map((value, at) =>
-          hover(name, `target ${level(value)}`, `${what}: ${format(curve[method][key][at])}`)),
-      }))], layout({ title: "Target coverage" }, axis, { shapes: [upright()] })],
-    });
+    const plot = (id, what, key, format, axis, guides) => {
+      const lines = linesOf(id, { split: curve.split[key], neighborhood: curve.neighborhood[key] });
+      return figure(id, {
+        summary: `${what} for targets from ${level(targets[0])} to ${level(targets.at(-1))}. ${both((method, name) =>
+          `${name}: from ${format(curve[method][key][0])} to ${format(curve[method][key].at(-1))}.`, lines).join(" ")}`,
+        numbers: table(`${what} by target`, ["Target", ...lines.map(([, name]) => name)],
+          targets.map((value, at) => [level(value), ...both((method) => format(curve[method][key][at]), lines)])),
+        build: () => [[...guides(), ...both((method, name) => ({
+          ...style(method), mode: targets.length > 25 ? "lines" : "lines+markers", x: targets, y: curve[method][key],
+          hoverinfo: "text", hovertext: targets.map((value, at) =>
+            hover(name, `target ${level(value)}`, `${what}: ${format(curve[method][key][at])}`)),
+        }), lines)], layout({ title: "Target coverage" }, axis, { shapes: [upright()] })],
+      });
+    };
     const pair = [
       plot("coverage-figure", "Coverage", "coverage", share, { title: "Coverage" },
         () => [dotted(span(targets), span(targets))]),
@@ -199,20 +211,22 @@
   // Evenness ----------------------------------------------------------------------------------------------------------
 
   function showGroups(id, what, { names, rows, ...coverage }, order, x, axis) {
-    const worst = both((method, name) => [name, lowest(coverage[method]), coverage[method]]).filter(([, at]) => at >= 0)
+    const lines = linesOf(id, coverage);
+    const worst = both((method, name) => [name, lowest(coverage[method]), coverage[method]], lines)
+      .filter(([, at]) => at >= 0)
       .map(([name, at, values]) => `${name}: lowest ${share(values[at])} (${names[at]}).`).join(" ");
     const size = order.length > 30 ? 6 : 8;
     $(id).querySelector(".found").textContent = worst;
     figure(id, {
       summary: `Coverage by ${what} at target ${level(headline.target)}. ${worst}`,
-      numbers: table(`Coverage by ${what}`, ["Group", "Rows", ...NAMES],
-        order.map((at) => [names[at], whole(rows[at]), ...both((method) => share(coverage[method][at]))])),
+      numbers: table(`Coverage by ${what}`, ["Group", "Rows", ...lines.map(([, name]) => name)],
+        order.map((at) => [names[at], whole(rows[at]), ...both((method) => share(coverage[method][at]), lines)])),
       build: () => [[dotted([x[0], x.at(-1)], [headline.target, headline.target]),
         ...both((method, name) => ({
           ...style(method, size), mode: order.length > 30 ? "markers" : "lines+markers", x,
           y: order.map((at) => coverage[method][at]), hoverinfo: "text", hovertext: order.map((at) =>
             hover(names[at], `${name}: ${share(coverage[method][at])}`, `${whole(rows[at])} rows`)),
-        }))], layout(axis, { title: "Coverage" })],
+        }), lines)], layout(axis, { title: "Coverage" })],
     });
   }
 
@@ -456,7 +470,7 @@
     const query = $("filter").value.trim().toLowerCase().replace(/^row\s+/, "");
     const chip = document.querySelector("#chips input:checked").value;
     const fits = (row) => row.truth.toLowerCase().includes(query) || String(row.row).startsWith(query)
-      || row.name.toLowerCase().includes(query);
+      || (row.name !== `Row ${row.row}` && row.name.toLowerCase().includes(query));
     const found = CHIPS[chip][1](explorer.rows.filter(fits));
     const present = explorer.rows[state.chosen];
     const listed = keep && !found.includes(present) ? [present, ...found] : found;

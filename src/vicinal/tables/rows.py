@@ -211,7 +211,8 @@ def recognize_columns(
         raise _describe_missing(table, expected, kinds, ("logits", "probabilities", "predictions"))
     targets = [name for name in TARGETS if name in called]
     if truth and len(targets) != 1:
-        raise _describe_missing(table, "labels or targets, the truth of each row", targets, TARGETS)
+        wanted = TARGETS[::-1] if kinds[0] in COMPANIONS else TARGETS  # a regression has targets
+        raise _describe_missing(table, "labels or targets, the truth of each row", targets, wanted)
     meanings = (*OUTPUTS[kinds[0]], *(name for name in COMPANIONS.get(kinds[0], CLASSIFIED) if name in called))
     return Rows(
         table,

@@ -510,6 +510,27 @@ def test_suggestions_do_no_harm(columns, words, folder, tmp_path):
     assert words in refused("predict", folder / "model.vicinal", path)
 
 
+def test_a_report_compares_with_a_baseline(folder, tmp_path):
+    pytest.importorskip("plotly", reason="the page inlines plotly.js")
+    for name, score in (("lac", "LAC"), ("aps", "APS")):
+        out = tmp_path / f"{name}.vicinal"
+        fine("calibrate", folder / "calibration.npz", "--score", score, "--method", "split", "--out", out)
+    given = ("report", tmp_path / "lac.vicinal", folder / "test.npz", "--shown", "5", "--out")
+    fine(*given, tmp_path / "alone.html")
+    fine(*given, tmp_path / "compared.html", "--baseline", tmp_path / "aps.vicinal")
+    assert '"compared":false' in (tmp_path / "alone.html").read_text("utf-8").replace(": ", ":")
+    assert '"compared":true' in (tmp_path / "compared.html").read_text("utf-8").replace(": ", ":")
+    text = refused(*given, tmp_path / "aps.vicinal", "--baseline", tmp_path / "aps.vicinal", code=4)
+    assert "it is also an input" in text
+
+
+def test_a_missing_truth_is_called_labels_or_targets_as_the_outputs_need(folder, tmp_path):
+    np.savez(tmp_path / "a.npz", predictions=np.zeros(50), y=np.zeros(50))
+    assert "--rename targets=COLUMN" in refused("calibrate", tmp_path / "a.npz")
+    path = changed(folder, tmp_path / "b.npz", labels=None)
+    assert "--rename labels=COLUMN" in refused("evaluate", folder / "model.vicinal", path)
+
+
 def test_notes(folder, tmp_path):
     logits = rows(300, 2)["logits"].astype(np.float64)
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)

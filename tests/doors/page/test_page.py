@@ -36,6 +36,14 @@ def test_one_document_with_everything_inside():
     assert not re.search(r"<(link|script|img|iframe)[^>]*(src|href)=", text[: text.index('id="data"')])
 
 
+def shorter():
+    """Return the data of a predictor that cuts the intervals of plain split and covers the same rows."""
+    data = sample("regression", **SMALL)
+    data["curve"]["split"]["coverage"] = list(data["curve"]["neighborhood"]["coverage"])
+    data["tenths"]["split"] = list(data["tenths"]["neighborhood"])
+    return data
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Folder with a report for each kind of data."""
@@ -50,6 +58,7 @@ def files(tmp_path_factory):
         "hostile": sample(**SMALL | {"images": True}, hostile=True),
         "bare": sample(**SMALL) | nothing,
         "alone": sample(**SMALL) | {"compared": False},
+        "shorter": shorter(),
     }
     for name, data in reports.items():
         (folder / f"{name}.html").write_text(render(data), encoding="utf-8")
@@ -119,6 +128,20 @@ def test_without_anything_to_compare_there_is_one_line(visit):
     assert both.locator(".compared:visible").count() > 0
 
 
+def test_identical_lines_are_drawn_once(visit):
+    page = visit("shorter")
+    named = "[...document.querySelectorAll('#{} .key:not([hidden]):not(.dotted)')].map(key => key.textContent)"
+    for name, lines in (("coverage-figure", 1), ("tenths-figure", 1), ("size-figure", 2)):
+        drawn = page.evaluate(
+            f"document.querySelector('#{name} .plot').data.filter(line => line.line.dash !== 'dot').length"
+        )
+        assert drawn == lines
+        assert len(page.evaluate(named.format(name))) == lines
+        assert page.locator(f"#{name} thead th").count() == lines + (3 if name == "tenths-figure" else 2) - 1
+    assert page.evaluate(named.format("tenths-figure")) == ["Plain split and this predictor"]
+    assert page.inner_text("#tenths-figure .found").count("lowest") == 1
+
+
 def test_tables_are_not_cut_on_a_phone(visit):
     page = visit("classification", width=390)
     cut = "[...document.querySelectorAll('.stack')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
@@ -158,7 +181,8 @@ def test_the_slider_moves_the_numbers(visit):
     curve = sample(**SMALL)["curve"]
 
     def numbers(at):
-        reached = [(name.title(), curve[name]["coverage"][at]) for name in ("split", "neighborhood")]
+        names = {"Plain split": "split", "This predictor": "neighborhood"}
+        reached = [(name, curve[method]["coverage"][at]) for name, method in names.items()]
         return [f"Target {curve['targets'][at]:.2f}", *(f"{name}: coverage {value:.3f}" for name, value in reached)]
 
     start = curve["targets"].index(0.9)
@@ -236,7 +260,10 @@ def test_the_explorer_works_from_the_keyboard(visit):
     page.keyboard.press("ArrowRight")  # round to all
     page.locator("#filter").focus()
     page.keyboard.type("row 12")
-    assert [text.split(" · ")[0] for text in page.locator("#rows option").all_inner_texts()][:2] == ["12", "120"]
+    assert [text.split(" · ")[0] for text in page.locator("#rows option").all_inner_texts()][:2] == [
+        "Row 12",
+        "Row 120",
+    ]
     assert page.inner_text("#row-title").startswith("Row 12:")
     page.keyboard.type("x")
     assert page.inner_text("#matches") == "(none matches)"

@@ -30,6 +30,15 @@ def regressed():
     return vc.calibrate(outputs[:200], targets[:200], 0.8, localizer=vc.Uniform(30)), outputs[200:], targets[200:]
 
 
+def test_the_settings_name_the_target_range():
+    by_name, targets = regression_rows(320, seed=1)
+    outputs, counts = by_name["AbsoluteResidual"], np.abs(targets)
+    for possible in (None, (0, None)):
+        predictor = vc.calibrate(outputs[:200], counts[:200], 0.8, method=vc.Split(), target_range=possible)
+        settings = dict(gather_report(predictor, outputs[200:], counts[200:], rows=5)["headline"]["settings"])
+        assert settings.get("Target range") == (None if possible is None else "0 to inf")
+
+
 def data_in(path):
     return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)[1])
 

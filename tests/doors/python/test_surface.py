@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import vicinal as vc
+from vicinal.service.examples import from_file
 
 ROOT = Path(__file__).parents[3]
 
@@ -113,7 +114,10 @@ def test_the_demo_shows_three_cases_and_leaves_reports_and_models(tmp_path):
         assert html.escape(case["sentence"]) in page
         assert Path(result["pictures"][name]).read_bytes().startswith(b"\x89PNG")
         assert 4e6 < Path(result["reports"][name]).stat().st_size < 15e6
-        assert vc.load(result["models"][name]).coverage == 0.9
+        predictor = vc.load(result["models"][name])
+        assert predictor.coverage == 0.9
+        examples = from_file(result["example_rows"][name], predictor)
+        assert len(examples) == len(examples.truths) == 200
 
 
 def test_one_case_of_the_demo_fits_a_terminal_of_80_columns(tmp_path):

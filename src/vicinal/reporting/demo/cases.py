@@ -84,9 +84,10 @@ def conclude_shifted(result: CaseResult) -> Conclusion:
     """Say how many labels the votes save."""
     plain, chosen = result.plain.found.mean_size, result.chosen.found.mean_size
     known = result.measured[TOLD].found.mean_size
+    change = f"{plain / chosen:.1f} times smaller" if chosen <= plain else f"{chosen / plain:.1f} times larger"
     return Conclusion(
-        f"Votes of 1,500 labeled rows make the sets {plain / chosen:.1f} times smaller, without any training: "
-        f"{chosen:.3g} labels instead of {plain:.3g}.",
+        f"Votes of 1,500 labeled rows make the sets {change}, without any training: {chosen:.3g} labels instead of "
+        f"{plain:.3g}.",
         f"{coverages(result)} Much of the gain is learning which classes occur: plain split that is told them "
         f"beforehand needs {known:.3g} labels.",
     )
@@ -95,9 +96,10 @@ def conclude_shifted(result: CaseResult) -> Conclusion:
 def conclude_counts(result: CaseResult) -> Conclusion:
     """Say how much shorter the intervals are."""
     plain, chosen, even = result.plain, result.chosen, result.measured[EVEN]
+    change = chosen.found.mean_size / plain.found.mean_size - 1
     return Conclusion(
-        f"Told that a count is never negative, vicinal makes intervals "
-        f"{1 - chosen.found.mean_size / plain.found.mean_size:.0%} shorter: {chosen.found.mean_size:.3g} instead of "
+        f"Told that a count is never negative, and tuned, vicinal makes intervals {abs(change):.0%} "
+        f"{'shorter' if change <= 0 else 'longer'}: {chosen.found.mean_size:.3g} instead of "
         f"{plain.found.mean_size:.3g} comments.",
         f"{coverages(result)} Plain split misses busy posts: the worst tenth is covered {plain.worst:.0%} of the time. "
         f"Tuned for even coverage it is {even.worst:.0%}, with intervals of {even.found.mean_size:.3g} comments.",
@@ -107,6 +109,13 @@ def conclude_counts(result: CaseResult) -> Conclusion:
 def conclude_images(result: CaseResult) -> Conclusion:
     """Say what even coverage costs, and what the smallest sets are."""
     plain, chosen, small = result.plain, result.chosen, result.measured[SMALL]
+    if chosen.worst <= plain.worst or chosen.found.mean_size <= plain.found.mean_size:
+        return Conclusion(
+            f"Tuned for even coverage, sets have {chosen.found.mean_size:.3g} labels and the worst tenth is covered "
+            f"{chosen.worst:.0%} of the time; tuned for size, it is {small.found.mean_size:.3g} labels and "
+            f"{small.worst:.0%}; plain split has {plain.found.mean_size:.3g} labels and {plain.worst:.0%}.",
+            coverages(result),
+        )
     return Conclusion(
         f"Size and even coverage are a trade: tuned for even coverage the worst tenth is covered {chosen.worst:.0%} "
         f"instead of {plain.worst:.0%} of the time, for {chosen.found.mean_size:.3g} instead of "

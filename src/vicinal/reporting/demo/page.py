@@ -11,15 +11,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import vicinal
 from vicinal._util.files import replacing
+from vicinal.outputs import ClassificationOutputs
 from vicinal.reporting import report
-from vicinal.reporting.demo.compare import CaseResult, WayResult
+from vicinal.reporting.demo.compare import CaseResult, CaseRows, WayResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = ("method", "coverage", "size", "worst tenth")
+
+EXAMPLES = 200
+"""Test rows of each case that are stored for the page of `vicinal serve`."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class DemoFiles:
     pictures: dict[str, Path]  # by the name of the case
     reports: dict[str, Path]
     models: dict[str, Path]
+    rows: dict[str, Path]  # test rows, for `vicinal serve`
 
 
 def write_demo(results: Sequence[CaseResult], folder: Path, advance: Callable[[str], object]) -> DemoFiles:
@@ -49,7 +56,7 @@ def write_demo(results: Sequence[CaseResult], folder: Path, advance: Callable[[s
     DemoFiles
         Where everything lies.
     """
-    pictures, reports, models = {}, {}, {}
+    pictures, reports, models, rows = {}, {}, {}, {}
     shown: list[str] = []
     for result in results:
         name = result.case.name
@@ -59,6 +66,7 @@ def write_demo(results: Sequence[CaseResult], folder: Path, advance: Callable[[s
         chosen, plain = result.first[result.case.chosen], result.first[result.case.plain]
         assert chosen.predictor is not None  # noqa: S101  the chosen way calibrates
         models[name] = chosen.predictor.save(folder / f"{name}.vicinal").path
+        rows[name] = _save_rows(result.test[np.arange(EXAMPLES)], folder / f"{name}.npz")
         reports[name] = report(
             chosen.predictor,
             result.test.outputs,
@@ -68,11 +76,16 @@ def write_demo(results: Sequence[CaseResult], folder: Path, advance: Callable[[s
             tuning=result.tuning.get(result.case.chosen),
             title=f"{result.case.title}: {result.case.chosen}",
         )
-        shown.append(case_html(result, axes, reports[name], models[name]))
+        shown.append(case_html(result, axes, reports[name], serve_command(models[name].name, rows[name].name)))
     page = folder / "report.html"
     with replacing(page) as file:
         file.write(page_html(shown).encode())
-    return DemoFiles(page, pictures, reports, models)
+    return DemoFiles(page, pictures, reports, models, rows)
+
+
+def serve_command(model: object, rows: object) -> str:
+    """Return the command that serves the model of a case with its example rows."""
+    return f"vicinal serve {model} --examples {rows}"
 
 
 def page_html(cases: Sequence[str]) -> str:
@@ -113,9 +126,10 @@ confidence, or by the predicted value. <b>Split</b>: plain split conformal predi
 """
 
 
-def case_html(result: CaseResult, axes: Axes, report_path: Path, model: Path) -> str:
+def case_html(result: CaseResult, axes: Axes, report_path: Path, command: str) -> str:
     """Return one case: the question, the picture, the sentence, the table and where to go on."""
     case, said = result.case, result.conclusion
+    words = " ".join(f"<span>{escape(word)}</span>" for word in command.split())
     rows = "".join(_row(name, one, strong=name in (case.plain, case.chosen)) for name, one in result.measured.items())
     head = "".join(f'<th scope="col">{escape(one)}</th>' for one in COLUMNS)
     return f"""<section class="case" aria-labelledby="{case.name}">
@@ -129,16 +143,28 @@ def case_html(result: CaseResult, axes: Axes, report_path: Path, model: Path) ->
 <thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>
 </div>
 <p><a href="{escape(report_path.name)}">Look at single rows: the report of “{escape(case.chosen)}”</a>. Ask the model:
-<code>vicinal serve {escape(model.name)}</code></p>
+<code>{words}</code></p>
 </section>
 """
 
 
 def _row(name: str, one: WayResult, *, strong: bool) -> str:
     low, high = one.found.coverage_interval
-    cells = (f"{one.found.coverage:.3f} ± {(high - low) / 2:.3f}", f"{one.found.mean_size:.3g}", f"{one.worst:.3f}")
+    coverage = f"{one.found.coverage:.3f} <span>± {(high - low) / 2:.3f}</span>"
+    cells = (coverage, f"{one.found.mean_size:.3g}", f"{one.worst:.3f}")
     body = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr{" class=strong" if strong else ""}><th scope="row">{escape(name)}</th>{body}</tr>'
+
+
+def _save_rows(rows: CaseRows, path: Path) -> Path:
+    """Store test rows with their truth, as `vicinal serve --examples` reads them."""
+    outputs = rows.outputs
+    names = ("logits",) if isinstance(outputs, ClassificationOutputs) else ("predictions",)
+    columns = {name: np.asarray(getattr(outputs, name)) for name in (*names, "representations")}
+    columns["labels" if isinstance(outputs, ClassificationOutputs) else "targets"] = rows.targets
+    with replacing(path) as file:
+        np.savez_compressed(file, **columns)  # type: ignore[arg-type]
+    return path
 
 
 def _picture(axes: Axes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
 PLAIN, CHOSEN = COLORS[1], COLORS[0]
 
-NEAR_SIZE, NEAR_WORST = 1.5, 0.015
-"""Points nearer than this have their names on different sides."""
+NAME_HEIGHTS = (5, -11, 14, -20, 23, -29, 32, -38, 41)
+"""Offsets in points above its point at which a name is tried, on each side; from 14 on a line leads to the point."""
+
+NAME_SIDES = {"left": 6, "right": -6, "center": 0}
+"""Where the point stands at the name, and the offset in points of the name from it."""
 
 
 def small_axes() -> Axes:
@@ -71,17 +75,48 @@ def compare_intervals(intervals: Mapping[str, PredictionIntervals], targets: Flo
 def size_against_evenness(points: Mapping[str, tuple[float, float]], strong: Collection[str]) -> Axes:
     """Draw each way at its mean size and the coverage of its worst tenth."""
     axes = small_axes()
-    placed: list[tuple[float, float]] = []
     for name, (size, worst) in points.items():
         tuned, known = name.startswith("tuned"), name in strong
         color = CHOSEN if tuned else PLAIN if known else "0.6"
         axes.scatter([size], [worst], s=110 if known else 45, color=color, marker="*" if tuned else "o", zorder=3)
-        near = any(abs(size - x) < NEAR_SIZE and abs(worst - y) < NEAR_WORST for x, y in placed)
-        placed.append((size, worst))
-        weight, below = "bold" if known else "normal", -11 if near else 5
-        axes.annotate(name, (size, worst), (6, below), textcoords="offset points", fontsize=8, weight=weight)
     axes.set_xlabel("mean number of labels in a set (left is smaller)")
     axes.set_ylabel("coverage of the worst tenth (up is more even)")
     axes.margins(y=0.12)
     axes.set_xlim(right=1.35 * max(size for size, _ in points.values()))
-    return finish(axes)
+    finish(axes)
+    _place_names(axes, points, strong)
+    return axes
+
+
+def _place_names(axes: Axes, points: Mapping[str, tuple[float, float]], strong: Collection[str]) -> None:
+    """Write the name beside each point, at the first place where it hides no other name and no point."""
+    from matplotlib.text import Annotation, Text
+    from matplotlib.transforms import Bbox
+
+    axes.figure.canvas.draw()  # so that places on the picture are known
+    inside = axes.get_window_extent()
+    taken = [Bbox.from_extents(x - 5, y - 5, x + 5, y + 5) for x, y in axes.transData.transform(list(points.values()))]
+    for name in sorted(points, key=lambda one: one not in strong):
+        trials: list[tuple[int, int, Annotation, Bbox]] = []
+        for height, (side, shift) in product(NAME_HEIGHTS, NAME_SIDES.items()):
+            text = axes.annotate(
+                name,
+                points[name],
+                (shift, height),
+                textcoords="offset points",
+                horizontalalignment=side,
+                fontsize=8,
+                weight="bold" if name in strong else "normal",
+                arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.8} if abs(height) > 11 else None,  # noqa: PLR2004
+            )
+            text.get_window_extent()  # moves the text to its place; the box includes the line
+            box = Text.get_window_extent(text)
+            hidden = box.count_overlaps(taken) + 10 * (inside.x0 > box.x0 or inside.x1 < box.x1)
+            trials.append((hidden, len(trials), text, box))
+            if not hidden:
+                break
+        best = min(trials, key=lambda one: one[:2])
+        for trial in trials:
+            if trial is not best:
+                trial[2].remove()
+        taken.append(best[3])
