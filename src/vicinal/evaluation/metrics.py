@@ -333,7 +333,7 @@ def worst_slab_coverage(
     Parameters
     ----------
     representations : array-like of shape (n, d)
-        Where each row lies.
+        Vectors in whose space slabs are searched.
     covered : ndarray of bool of shape (n,)
         Whether each set or interval holds the truth.
     share : float

@@ -251,7 +251,7 @@ def _group_line(own: GroupCoverage, plain: GroupCoverage) -> Json:
 
 
 def frontier(tuning: TuningReport) -> Json | None:
-    """Return every candidate, which of them nobody beats, and the winner; None where no tenth was large enough."""
+    """Return every candidate, the frontier among them, and the winner; None if no tenth was large enough."""
     candidates = list(tuning.candidates)
     places = {id(one): number for number, one in enumerate(candidates)}
     if not tuning.frontier:

@@ -290,7 +290,7 @@ def coverage_in_groups(groups: Mapping[str, Any], data: Mapping[str, Any]) -> Fi
 
 
 def tuning_frontier(frontier: Mapping[str, Any]) -> Figure:
-    """Draw every candidate's size and worst tenth, those nobody beats, and the winner.
+    """Draw every candidate's size and worst tenth, and mark the frontier and the winner.
 
     Parameters
     ----------
