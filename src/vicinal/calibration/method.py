@@ -391,6 +391,11 @@ class Method(InheritsDocs, ABC):
         -------
         Calibration
             The result.
+
+        Raises
+        ------
+        TooFewRows
+            If the method needs more rows.
         """
 
     def roll(self, known: Calibration, task: Task, drop: int) -> Calibration:
