@@ -123,7 +123,7 @@ def test_a_baseline_is_what_a_predictor_is_compared_with():
         calibration.outputs, calibration.labels, 0.9, score=vc.LAC(), method=vc.Split(), probability_model=votes
     )
     alone = vc.diagnose(chosen, test.outputs, test.labels)
-    assert "answers as plain split does" in alone.advice
+    assert "gives the same answers as plain split" in alone.advice
     found = vc.diagnose(chosen, test.outputs, test.labels, baseline=plain)  # at the predictor's own coverage
     assert found.split.mean_size == plain.at(0.9).predict(test.outputs).sizes.mean()
     assert found.advice.startswith("Compared with plain split on the same rows, ")

@@ -397,7 +397,7 @@ class Comparison:
 
 
 EVENER = 0.01
-"""A change of the worst tenth's coverage below this is hardly worth a word."""
+"""Smaller changes of the worst tenth's coverage are not mentioned."""
 
 MANY_THIN = 0.1
 """Share of thin neighborhoods from which they are mentioned."""
@@ -407,7 +407,7 @@ def _advice(predictor: Predictor, same: bool, found: Comparison, thin: float) ->
     """Say in one sentence what was gained over plain split, what it cost, and what to try."""
     if same:
         return (
-            "This predictor answers as plain split does: no neighborhood and no votes change anything. "
+            "This predictor gives the same answers as plain split: no neighborhood and no votes change them. "
             "To compare, calibrate with a localizer, or tune."
         )
     words = f"Compared with plain split on the same rows, {_verdict(found)}"
@@ -415,8 +415,8 @@ def _advice(predictor: Predictor, same: bool, found: Comparison, thin: float) ->
         words += f" Coverages differ by {found.coverage.mean:+.3f} on these rows, so sizes are only roughly comparable."
     if thin > MANY_THIN and predictor.localizer is not None and predictor.localizer.needs_distances():
         words += (
-            f" {thin:.0%} of the neighborhoods count for fewer than {rows_needed(predictor.coverage)} rows: use more "
-            "neighbors or a larger bandwidth."
+            f" {thin:.0%} of the neighborhoods have fewer than {rows_needed(predictor.coverage)} effective neighbors: "
+            "use more neighbors or a larger bandwidth."
         )
     return words
 

@@ -139,7 +139,7 @@ def plot_coverage(
 def plot_reliability(
     predictor: SetPredictor, outputs: ClassificationOutputs, targets: ArrayLike, parts: int = 10
 ) -> Figure:
-    """Draw how often the model's top label is right, and how often the set holds the truth, against the confidence.
+    """Draw how often the model's top label is right, and how often the set contains the truth, against the confidence.
 
     Parameters
     ----------
