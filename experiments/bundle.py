@@ -14,7 +14,7 @@ DATASETS = Path(__file__).resolve().parents[1] / "src" / "vicinal" / "datasets"
 PERCEPTRONS = Path(__file__).parent / "outputs" / "regression_facebook_1.npz"
 
 SHIFTED_ROWS = 4000
-"""Rows of the shifted world that are kept: 1,000 logits each, so they make most of the file."""
+"""Rows of the shifted data that are kept: 1,000 logits each, so they make most of the file."""
 
 LOGIT_STEP = 0.25
 """Logits are rounded to multiples of this."""

@@ -21,9 +21,10 @@ import vicinal
 CHECKS = frozenset(
     {
         *("GL03", "GL08"),  # no double blank lines; there is a docstring
-        *("SS03", "SS05"),  # the summary ends with a period and does not begin with a verb in the third person
-        *("PR01", "PR02", "PR03", "PR04", "PR07", "PR10"),  # every parameter, in order, with its type and meaning
-        *("RT01", "RT03", "YD01"),  # what is returned or yielded
+        *("GL01", "GL05", "GL06", "GL07", "GL09", "GL10"),  # known sections, in order, without tabs
+        *("SS01", "SS03", "SS04", "SS05", "SS06"),  # a summary of one line that ends with a period; no third person
+        *("PR01", "PR02", "PR03", "PR04", "PR05", "PR06", "PR07", "PR08", "PR09", "PR10"),  # parameters
+        *("RT01", "RT03", "RT04", "RT05", "YD01"),  # what is returned or yielded
         "EX01",  # an example
     }
 )

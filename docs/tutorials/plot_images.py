@@ -76,8 +76,8 @@ print(outputs.logits.shape, outputs.representations.shape)
 # Calibrate
 # ---------
 #
-# Calibration computes the threshold that each image gets: labels whose score is below it are in the set. The
-# guarantee says what you can rely on.
+# Calibration computes the threshold that each image gets: the set contains the labels whose score is at most the
+# threshold. The guarantee says what you can rely on.
 
 predictor = vc.calibrate(
     outputs,

@@ -38,7 +38,7 @@ class ModelOutputs(ABC):
     Parameters
     ----------
     representations : array of shape (n, d) or None
-        Where each row lies, for distances between rows: features, or activations of a layer.
+        Vectors between which distances are computed: features, or activations of a layer.
     row_ids : array of shape (n,) or None
         Whole numbers or text that identify the rows.
     uniforms : array of shape (n,) or None
@@ -91,7 +91,7 @@ class ModelOutputs(ABC):
         logits : array of shape (n, classes)
             Unnormalized class scores: what softmax is applied to.
         representations : array of shape (n, d), optional
-            Where each row lies, for distances between rows.
+            Vectors between which distances are computed.
         class_names : sequence of str, optional
             One distinct name for each class.
         row_ids : array of shape (n,), optional
@@ -109,7 +109,7 @@ class ModelOutputs(ABC):
         InvalidValue
             If a logit or a representation is not finite, or ids, names or uniforms are not valid.
         ShapeMismatch
-            If the arrays do not have one row each, or there are fewer than two classes.
+            If the arrays have different numbers of rows or a wrong number of axes, or there are fewer than two classes.
         TooFewRows
             If there are no rows.
 
@@ -144,7 +144,7 @@ class ModelOutputs(ABC):
         probabilities : array of shape (n, classes)
             Class probabilities; each row sums to one.
         representations : array of shape (n, d), optional
-            Where each row lies, for distances between rows.
+            Vectors between which distances are computed.
         class_names : sequence of str, optional
             One distinct name for each class.
         row_ids : array of shape (n,), optional
@@ -162,7 +162,7 @@ class ModelOutputs(ABC):
         InvalidValue
             If a row is negative anywhere or does not sum to one, or ids, names or uniforms are not valid.
         ShapeMismatch
-            If the arrays do not have one row each, or there are fewer than two classes.
+            If the arrays have different numbers of rows or a wrong number of axes, or there are fewer than two classes.
         TooFewRows
             If there are no rows.
 
@@ -196,7 +196,7 @@ class ModelOutputs(ABC):
         predictions : array of shape (n,)
             Predicted values.
         representations : array of shape (n, d), optional
-            Where each row lies, for distances between rows.
+            Vectors between which distances are computed.
         scales : array of shape (n,), optional
             A positive scale for each row, such as a predicted standard deviation, for `ScaledResidual`.
         row_ids : array of shape (n,), optional
@@ -212,7 +212,7 @@ class ModelOutputs(ABC):
         InvalidValue
             If a number is not finite, a scale is not above 0, or ids are not valid.
         ShapeMismatch
-            If the arrays do not have one row each.
+            If the arrays have different numbers of rows, or a wrong number of axes.
         TooFewRows
             If there are no rows.
 
@@ -255,7 +255,7 @@ class ModelOutputs(ABC):
         upper : array of shape (n,)
             Predicted upper quantile of each row. It may be below the lower one.
         representations : array of shape (n, d), optional
-            Where each row lies, for distances between rows.
+            Vectors between which distances are computed.
         row_ids : array of shape (n,), optional
             Whole numbers or text that identify the rows.
 
@@ -269,7 +269,7 @@ class ModelOutputs(ABC):
         InvalidValue
             If a number is not finite, or ids are not valid.
         ShapeMismatch
-            If the arrays do not have one row each.
+            If the arrays have different numbers of rows, or a wrong number of axes.
         TooFewRows
             If there are no rows.
 
@@ -296,7 +296,7 @@ class ClassificationOutputs(ModelOutputs):
     Parameters
     ----------
     representations : array of shape (n, d) or None
-        Where each row lies, for distances between rows.
+        Vectors between which distances are computed.
     row_ids : array of shape (n,) or None
         Whole numbers or text that identify the rows.
     uniforms : array of shape (n,) or None
@@ -346,7 +346,7 @@ class RegressionOutputs(ModelOutputs):
     Parameters
     ----------
     representations : array of shape (n, d) or None
-        Where each row lies, for distances between rows.
+        Vectors between which distances are computed.
     row_ids : array of shape (n,) or None
         Whole numbers or text that identify the rows.
     uniforms : None

@@ -131,7 +131,7 @@ class LevelsOnly(Calibration):
         return self.levels.get_search()
 
     def resolve_search(self) -> NeighborSearch:
-        """Return how neighbors are found, with all numbers said that were chosen."""
+        """Return the search with all settings filled in that it chose."""
         return self.levels.resolve_search()
 
     def restore_search(self, kept: StoredArrays) -> None:

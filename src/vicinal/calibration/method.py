@@ -33,7 +33,7 @@ class Neighbors:
     Parameters
     ----------
     rows : array of int, shape (k,)
-        Row numbers among the calibration rows, or among the reference rows if further rows were given for that.
+        Row numbers among the calibration rows, or among the reference rows if these were given separately.
     distances : array of shape (k,)
         Distance of each neighbor; NaN where no distance was needed.
     weights : array of shape (k,)
@@ -90,7 +90,7 @@ class Task:
     search : NeighborSearch, optional
         Finds the neighbors. Default: `ExactSearch()`.
     scorer : callable, optional
-        Computes `ScoredRows` from outputs and targets of further rows that the method itself brings.
+        Computes `ScoredRows` from outputs and targets of the reference rows that were given to the method.
     progress : str, optional
         Label of a progress bar; None for no bar.
 
@@ -391,6 +391,11 @@ class Method(InheritsDocs, ABC):
         -------
         Calibration
             The result.
+
+        Raises
+        ------
+        TooFewRows
+            If the method needs more rows.
         """
 
     def roll(self, known: Calibration, task: Task, drop: int) -> Calibration:

@@ -54,7 +54,7 @@ class SplitReference(Method):
     fraction : float, default 0.5
         Share of the calibration rows that become reference rows, if `rows` is None.
     rows : tuple of (ModelOutputs, array) or sequence of int, optional
-        The reference rows: outputs and targets of further rows, or numbers of calibration rows.
+        The reference rows: outputs and targets of other rows, or numbers of calibration rows.
     seed : int, default 0
         Seed by which the reference rows are drawn.
 
@@ -94,7 +94,7 @@ class SplitReference(Method):
             raise Incompatible(msg)
 
     def rows_apart(self) -> tuple[ModelOutputs, ArrayLike] | None:
-        """Return `rows` if they are further rows.
+        """Return `rows` if they are outputs and targets of other rows than the calibration rows.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class SplitReference(Method):
         near = require_localizer(localizer).bind(reference.rows.n)
         ages = restore_ages(kept, len(ranks))
         if ages is not None and int(ages.empty.sum()) != empty:
-            msg = "the number of empty balls must equal the number of rows marked so."
+            msg = "the number of empty balls must equal the number of rows that are marked as having one."
             raise CorruptArtifact(msg)
         return PlugInCalibration(reference, near, search, ranks, values, np.sort(values), PROMISE, empty, ages)
 
@@ -193,7 +193,7 @@ class SplitReference(Method):
             If there are fewer than two calibration rows.
         """
         if self.rows_apart() is not None:
-            msg = "the reference rows are further rows, so they are not among the calibration rows."
+            msg = "the reference rows were given separately, so they are not among the calibration rows."
             raise Incompatible(msg)
         if isinstance(self.rows, RowsOfTheirOwn):
             msg = "a loaded method does not keep its reference rows; make a new SplitReference with its rows."

@@ -24,8 +24,8 @@ with needs("rich", "cli"):
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the reports, the models and the pictures.")] = Path("demo"),
     coverage: Annotated[float, typer.Option(help="Coverage to ask for.")] = 0.9,
-    seed: Annotated[int, typer.Option(help="Seed that cuts the rows into parts.")] = 0,
-    splits: Annotated[int, typer.Option(help="How often the rows are cut; tables show means.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed of the splits.")] = 0,
+    splits: Annotated[int, typer.Option(help="Number of random splits; the tables show means over them.")] = 1,
     case: Annotated[
         list[str] | None, typer.Option(help=f"Only this case: {', '.join(one.name for one in CASES)}. May be repeated.")
     ] = None,

@@ -57,7 +57,7 @@ def tune(
         float | None,
         typer.Option(
             help="With --aim even: how far the least covered tenth may fall short of the target. With --aim classes: "
-            "mean gap of the classes. Default: 0.1.",
+            "how far the coverage of a class may lie from the target, on average. Default: 0.1.",
             show_default=False,
         ),
     ] = None,

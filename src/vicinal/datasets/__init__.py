@@ -21,7 +21,7 @@ class LabeledOutputs:
     Parameters
     ----------
     outputs : ClassificationOutputs
-        What the model said of n rows.
+        Outputs of the model for n rows.
     labels : ndarray of shape (n,)
         The true class numbers.
 
@@ -46,7 +46,7 @@ class MeasuredOutputs:
     Parameters
     ----------
     outputs : RegressionOutputs
-        What the model said of n rows.
+        Outputs of the model for n rows.
     targets : ndarray of shape (n,)
         The true values.
 
@@ -88,7 +88,7 @@ def load_cifar100_resnet18() -> LabeledOutputs:
 
 
 def load_tiny_imagenet_resnet50() -> LabeledOutputs:
-    """Return outputs of an ImageNet ResNet-50 in a shifted world: 4,000 small, blurred pictures of 200 of its classes.
+    """Return outputs of an ImageNet ResNet-50 on shifted data: 4,000 small, blurred pictures of 200 of its classes.
 
     Logits are rounded to multiples of 1/4, and representations are 64 principal components of unit-length rows.
 

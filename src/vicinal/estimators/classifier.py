@@ -177,7 +177,7 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
         return replace(sets, classes=self.classes_, advice=sets.advice._replace(argument="score_function"))
 
     def _train(self, rows: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
-        """Return the model, trained; say so where it could not be because its rows are all of one class."""
+        """Return the trained model; raise an error that says so if all of its rows are of one class."""
         try:
             return super()._train(rows, y, given)
         except ValueError as error:

@@ -128,9 +128,9 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         return self.estimator
 
     def _fit_representation(self, X: Any, train: Any | None) -> None:
-        """Fit what rows are compared by, on training rows where there are any.
+        """Fit the representation by which rows are compared, on the training rows if there are any.
 
-        Where nothing was said of it and the inputs cannot be compared, there is no neighborhood.
+        If neither `representation` nor `localizer` is given and the inputs cannot be compared, no neighborhood is used.
         """
         self.represent_: FittedRepresentation | None = None
         if not self._is_local():
@@ -189,7 +189,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         wanted = coverage.tolist() if isinstance(coverage, np.ndarray) else coverage
         if isinstance(wanted, Sequence) and not isinstance(wanted, str):
             if not wanted:
-                raise InvalidArgument("coverage", coverage, "a number such as 0.9, or a list of at least one")
+                raise InvalidArgument("coverage", coverage, "a number such as 0.9, or a list of at least one number")
             return [self._predictor(one).predict(outputs) for one in wanted]
         return self._predictor(wanted).predict(outputs)
 

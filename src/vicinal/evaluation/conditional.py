@@ -29,7 +29,7 @@ def excess_risk(features: ArrayLike, covered: Bools, target: float, *, seed: int
     features : array-like of shape (n, d)
         What coverage may depend on. More than 20 columns are reduced by principal components.
     covered : ndarray of bool of shape (n,)
-        Whether each set or interval holds the truth.
+        Whether each set or interval contains the truth.
     target : float
         Target coverage.
     seed : int

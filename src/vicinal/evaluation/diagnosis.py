@@ -182,7 +182,7 @@ def diagnose(
         What to compare with, such as plain split with the default score. Without: the same predictor without its
         neighborhood.
     inputs : array-like of shape (n, ...), optional
-        The raw inputs of the rows, whose silhouette stands beside that of the representations.
+        The raw inputs of the rows. Their silhouette is shown next to that of the representations.
     seed : int
         Draws the bootstrap samples, and the rows that distances are taken of.
 
@@ -398,7 +398,7 @@ class Comparison:
 
 
 EVENER = 0.01
-"""A change of the worst tenth's coverage below this is hardly worth a word."""
+"""Smaller changes of the worst tenth's coverage are not mentioned."""
 
 MANY_THIN = 0.1
 """Share of thin neighborhoods from which they are mentioned."""
@@ -414,16 +414,16 @@ def _advice(predictor: Predictor, same: bool, found: Comparison, thin: float) ->
         )
     if same:
         return (
-            "This predictor answers as plain split does: no neighborhood changes anything. "
+            "This predictor gives the same answers as plain split: no neighborhood changes them. "
             "To compare, calibrate with a localizer, or tune."
         )
     words = f"Compared with plain split on the same rows, {_verdict(found)}"
     if abs(found.coverage.mean) > MATCHED:
-        words += f" Coverages differ by {found.coverage.mean:+.3f} on these rows, so sizes do not compare exactly."
+        words += f" Coverages differ by {found.coverage.mean:+.3f} on these rows, so sizes are only roughly comparable."
     if thin > MANY_THIN and predictor.localizer is not None and predictor.localizer.needs_distances():
         words += (
-            f" {thin:.0%} of the neighborhoods count for fewer than {rows_needed(predictor.coverage)} rows: use more "
-            "neighbors or a larger bandwidth."
+            f" {thin:.0%} of the neighborhoods have fewer than {rows_needed(predictor.coverage)} effective neighbors: "
+            "use more neighbors or a larger bandwidth."
         )
     return words
 

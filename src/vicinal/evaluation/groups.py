@@ -33,7 +33,7 @@ class GroupCoverage:
     rows : int
         Number of rows.
     coverage : float
-        Share of the rows whose set or interval holds the truth.
+        Share of the rows whose set or interval contains the truth.
     mean_size : float, optional
         Mean number of labels in a set, or mean length of an interval.
     interval : tuple of float, optional

@@ -47,7 +47,7 @@ class Evaluation:
     target : float or None
         Target coverage.
     coverage : float
-        Share of the rows whose set or interval holds the truth.
+        Share of the rows whose set or interval contains the truth.
     coverage_interval : tuple of float
         95 % confidence interval of the coverage (Clopper-Pearson).
     mean_size : float
@@ -333,9 +333,9 @@ def worst_slab_coverage(
     Parameters
     ----------
     representations : array-like of shape (n, d)
-        Where each row lies.
+        Vectors in whose space slabs are searched.
     covered : ndarray of bool of shape (n,)
-        Whether each set or interval holds the truth.
+        Whether each set or interval contains the truth.
     share : float
         Smallest share of the rows in a slab.
     directions : int

@@ -106,7 +106,7 @@ class ArtifactInfo:
     data : str
         Fingerprint of the rows given to `calibrate`.
     model : str or None
-        What identifies the model, as given to `save`.
+        Name of the model, as given to `save`.
     checksum : str
         SHA-256 of the file.
     remark : str

@@ -55,7 +55,7 @@ class ProbabilityModel(InheritsDocs, ABC):
         logits : array of shape (n, classes)
             Logits in float64, or the logarithms of given probabilities.
         representations : array of shape (n, d) or None
-            Where each row lies.
+            Vectors between which distances are computed.
 
         Returns
         -------

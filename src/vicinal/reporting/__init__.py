@@ -1,4 +1,4 @@
-"""One HTML file that shows what a predictor does and why: it opens from disk and asks the network for nothing."""
+"""One HTML file that shows what a predictor does and why: it opens from disk and needs no network."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def report(
     tuning : TuningReport, optional
         What `tune` returned; without, the predictor's own, if it was tuned by `calibrate`.
     inputs : array-like of shape (n, ...), optional
-        The raw inputs, whose silhouette stands beside that of the representations.
+        The raw inputs. Their silhouette is shown next to that of the representations.
     images : array-like of shape (n, height, width) or (n, height, width, 3), optional
         Pictures of the test rows: bytes, or shares from 0 to 1.
     neighbor_images : array-like, optional
@@ -164,7 +164,7 @@ def gather_report(
     tuning : TuningReport, optional
         What `tune` returned; without, the predictor's own, if it was tuned by `calibrate`.
     inputs : array-like of shape (n, ...), optional
-        The raw inputs, whose silhouette stands beside that of the representations.
+        The raw inputs. Their silhouette is shown next to that of the representations.
     images : array-like of shape (n, height, width) or (n, height, width, 3), optional
         Pictures of the test rows: bytes, or shares from 0 to 1.
     neighbor_images : array-like, optional

@@ -48,7 +48,7 @@ class GroupChart:
 
 @dataclass(frozen=True, eq=False)
 class CoverageChart:
-    """Coverage reached, its interval, and the mean size, at each coverage that was asked for."""
+    """Measured coverage, its interval, and the mean size, at each target coverage."""
 
     asked: list[float]
     reached: list[float]

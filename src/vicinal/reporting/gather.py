@@ -253,7 +253,7 @@ def _group_line(own: GroupCoverage, plain: GroupCoverage) -> Json:
 
 
 def frontier(tuning: TuningReport) -> Json | None:
-    """Return every candidate, which of them nobody beats, and the winner; None where no tenth was large enough."""
+    """Return every candidate, the frontier among them, and the winner; None if no tenth was large enough."""
     candidates = list(tuning.candidates)
     places = {id(one): number for number, one in enumerate(candidates)}
     if not tuning.frontier:
@@ -277,7 +277,7 @@ def frontier(tuning: TuningReport) -> Json | None:
 
 
 def findings(found: Diagnosis) -> list[list[object]]:
-    """Return what the rows say, each with a note."""
+    """Return the measurements of a diagnosis, each with a note."""
     few, middle = np.quantile(found.effective_sizes, [0.05, 0.5])
     rows: list[list[object]] = [
         [
@@ -285,7 +285,7 @@ def findings(found: Diagnosis) -> list[list[object]]:
             str(found.size_difference),
             "this predictor minus plain split; bootstrap, 95 %",
         ],
-        ["Difference in coverage", str(found.coverage_difference), "sizes compare where this is small"],
+        ["Difference in coverage", str(found.coverage_difference), "sizes are comparable only if this is small"],
         ["Effective neighbors, median", float(middle), "(sum of weights)^2 / sum of squared weights"],
         ["Effective neighbors, 5 % of rows below", float(few), "the thinnest neighborhoods"],
         ["Thin neighborhoods", f"{found.thin_share:.1%}", f"fewer than {found.thin_below} effective neighbors"],

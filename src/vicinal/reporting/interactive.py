@@ -139,7 +139,7 @@ def plot_coverage(
 def plot_reliability(
     predictor: SetPredictor, outputs: ClassificationOutputs, targets: ArrayLike, parts: int = 10
 ) -> Figure:
-    """Draw how often the model's top label is right, and how often the set holds the truth, against the confidence.
+    """Draw how often the model's top label is right, and how often the set contains the truth, against the confidence.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def coverage_in_groups(groups: Mapping[str, Any], data: Mapping[str, Any]) -> Fi
 
 
 def tuning_frontier(frontier: Mapping[str, Any]) -> Figure:
-    """Draw every candidate's size and worst tenth, those nobody beats, and the winner.
+    """Draw every candidate's size and worst tenth, and mark the frontier and the winner.
 
     Parameters
     ----------

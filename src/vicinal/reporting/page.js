@@ -457,7 +457,7 @@
     $("row-verdict").textContent = `${mark} ${verdict}`;
     $("row-thresholds").replaceChildren("Local threshold ", score(row.threshold), `, global ${number(row.global, 4)} `
       + `(at target ${level(headline.target)}). `
-      + (row.neighbors.length ? `All its neighbors, the nearest of them below, count as ${number(row.effective)} of equal weight.` : ""));
+      + (row.neighbors.length ? `Effective number of neighbors: ${number(row.effective)}; the nearest are listed below.` : ""));
     if (classification) showLabels(row);
     else showInterval(row);
     showNeighbors(row);
@@ -517,10 +517,10 @@
     const text = (row) => row.map((value) => (typeof value === "number" ? number(value, 4) : value ?? "–"));
     const fill = (id, caption, columns, given) =>
       $(id).append(table(caption, columns, given.map(text), { kind: "full text stack", left: columns }));
-    fill("diagnosis-rows", "What the rows say", ["Quantity", "Value", "Note"], rows);
+    fill("diagnosis-rows", "What was measured on these rows", ["Quantity", "Value", "Note"], rows);
     if (!theory) return;
     $("theory").hidden = false;
-    fill("theory-rows", "What the theory says of these rows", theory.columns, theory.rows);
+    fill("theory-rows", "The paper’s theorem on these rows", theory.columns, theory.rows);
     $("theory-notes").append(...(theory.notes ?? []).map((note) => h("li", {}, note)));
   }
 

@@ -210,6 +210,11 @@ class RepresentationMap(RowMap):
         -------
         array of shape (n, new_d)
             Mapped representations.
+
+        Raises
+        ------
+        InvalidValue
+            If a result is too large for its data type.
         """
         found: Reals = self.formula(array_api_compat.numpy, at_least_single(representations))
         return found

@@ -19,12 +19,12 @@ class MassScore(SortedScore):
 
     @property
     def penalty(self) -> float:
-        """What every rank beyond the free ones costs."""
+        """Penalty of each rank beyond the free ones."""
         return 0.0
 
     @property
     def free(self) -> int:
-        """Ranks that cost nothing."""
+        """Number of ranks without a penalty."""
         return 0
 
     def sorted_formula(self, xp: Any, values: Any, before: Any, ranks: Any, uniforms: Any) -> Any:
@@ -118,12 +118,12 @@ class RAPS(MassScore):
 
     @property
     def penalty(self) -> float:
-        """What every rank beyond the free ones costs."""
+        """Penalty of each rank beyond the free ones."""
         return float(self.rank_penalty)
 
     @property
     def free(self) -> int:
-        """Ranks that cost nothing."""
+        """Number of ranks without a penalty."""
         return int(self.free_ranks)
 
 

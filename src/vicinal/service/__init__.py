@@ -1,1 +1,1 @@
-"""Prediction sets over HTTP: one file for each idea; `vicinal serve` runs it, `vicinal.Client` asks it."""
+"""Prediction sets over HTTP: one file for each idea; `vicinal serve` runs it, `vicinal.Client` sends requests to it."""

@@ -38,7 +38,7 @@ def _second(moment: int) -> str:
 
 
 class OncePer(logging.Filter):
-    """Lets the same message pass once in so many seconds: what goes wrong in a loop must not fill a disk."""
+    """Drops a message that was logged within the last `seconds`, so that a repeated error does not fill the disk."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class OncePer(logging.Filter):
         self._last: dict[object, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether it is told."""
+        """Return whether the record is logged."""
         text = record.getMessage().partition("\n")[0]
         if record.created - self._last.get(text, -self.seconds) < self.seconds:
             return False

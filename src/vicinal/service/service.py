@@ -104,7 +104,7 @@ class Service:
             self.counts.refused.labels("unknown").inc(len(found.unknown))
             self.counts.refused.labels("repeated").inc(len(found.repeated))
             if not found.ids and found.repeated:
-                raise Refused(409, f"the true target of {found.repeated[0]!r} is known; each row counts once.")
+                raise Refused(409, f"the true target of {found.repeated[0]!r} is known already; each row counts once.")
             if not found.ids:
                 most = self.settings.remember
                 msg = f"no prediction with the row_id {ids[0]!r} is remembered; only the last {most} are."

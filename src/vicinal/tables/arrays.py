@@ -88,7 +88,7 @@ class StoredArray:
         """Raise an error if the array cannot be a column."""
         dtype, advice = self.dtype, "save numbers as floats or integers, and text as np.array(x, dtype=str)"
         if len(self.shape) not in (1, 2):
-            msg = f"must have one or two axes, one row each; got shape {self.shape}. Reshape it to (rows, width)."
+            msg = f"must have one or two axes, the first for rows; got shape {self.shape}. Reshape it to (rows, width)."
         elif dtype.kind == "O":
             msg = f"must hold numbers or text; got pickled Python objects, which are never loaded; {advice}."
         elif dtype.kind == "S":

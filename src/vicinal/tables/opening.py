@@ -97,7 +97,7 @@ def _open_arrays(sources: Sequence[str]) -> Table:
         if not equals and Path(source).stem in NAMED:
             name, equals, file = Path(source).stem, "=", source
         if _suffix(source) != ".npy":
-            msg = f"several sources must each be name=file.npy; got {show_path(source)}. Give other files alone."
+            msg = f"several sources must each be name=file.npy; got {show_path(source)}. Pass other files singly."
             raise InvalidFile(msg)
         if not equals or not name:
             msg = f"say which column {show_path(file or source)} is: {show_path('logits=' + (file or source))}"

@@ -94,7 +94,7 @@ def _check_chunks(opened: Any, groups: Sequence[int], parts: set[str], path: Pat
 def _check_group(opened: Any, group: int, parts: set[str], path: Path) -> list[str]:
     """Refuse a row group that is far larger than the file: the whole of it, lists and texts that are read, or a page.
 
-    A list of a hundred million equal numbers is a few bytes in the file; other columns are read so many rows at a time.
+    A list of a hundred million equal numbers takes a few bytes in the file; other columns are read in chunks of rows.
     Return the columns of text that have a dictionary, whose texts are checked before they are repeated.
     """
     about, packed, what = opened.metadata.row_group(group), path.stat().st_size, show_path(path)

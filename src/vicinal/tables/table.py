@@ -27,7 +27,7 @@ class Table(ABC):
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns, one row each."""
+        """Names of the columns."""
 
     @property
     def named_columns(self) -> tuple[str, ...]:

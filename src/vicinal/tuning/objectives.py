@@ -157,7 +157,7 @@ class DecileGap(Objective):
         Returns
         -------
         float
-            max(0, target - worst_tenth - at_most); 0 if the worst tenth is unknown.
+            The value max(0, target - worst_tenth - at_most); 0 if the worst tenth is unknown.
         """
         worst = measured.worst_tenth
         return 0.0 if worst is None else max(0.0, measured.target - worst - self.at_most)
@@ -219,6 +219,6 @@ class ClassGap(Objective):
         Returns
         -------
         float
-            max(0, class_gap - at_most).
+            The value max(0, class_gap - at_most).
         """
         return 0.0 if measured.class_gap is None else max(0.0, measured.class_gap - self.at_most)

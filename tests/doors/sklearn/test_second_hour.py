@@ -195,7 +195,10 @@ def test_coverages_of_any_form():
     model = vc.NeighborhoodClassifier(random_state=0).fit(X, y)
     assert model.predict_set(X, coverage=np.array(0.8)).coverage == 0.8
     assert [one.coverage for one in model.predict_set(X, coverage=np.array([0.8, 0.9]))] == [0.8, 0.9]
-    for given, words in (([0.8, "x"], "strictly between 0 and 1.*got 'x'"), ([], r"list of at least one; got \[\]")):
+    for given, words in (
+        ([0.8, "x"], "strictly between 0 and 1.*got 'x'"),
+        ([], r"list of at least one number; got \[\]"),
+    ):
         with pytest.raises(vc.InvalidArgument, match=words):
             model.predict_set(X, coverage=given)
 

@@ -223,7 +223,7 @@ class DriftMonitor:
         scores : ndarray of shape (n,)
             Scores of the truth: `predictor.target_scores(outputs, targets)`.
         covered : ndarray of bool of shape (n,)
-            Whether each answer held the truth.
+            Whether each answer contained the truth.
         asked : ndarray of shape (n,)
             Target coverage of each answer.
 

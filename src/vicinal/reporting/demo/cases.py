@@ -1,4 +1,4 @@
-"""The three cases: a classifier in a shifted world, counts with a known range, and an image classifier at home."""
+"""The three cases: a classifier on shifted data, counts with a known range, and a classifier on familiar data."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 NEAR = Exponential(n_neighbors=200, bandwidth=2.0)
 MATCHED = 0.005
-"""Mean coverages closer than this compare."""
+"""Sizes are compared without a remark if mean coverages differ by no more than this."""
 
 SHOWN_INTERVALS = 60
 """Intervals that the picture of the counts shows."""
 
 
 def load_shifted() -> CaseRows:
-    """Return the rows of the shifted world."""
+    """Return the rows of the shifted data."""
     data = load_tiny_imagenet_resnet50()
     return CaseRows(data.outputs, data.labels)
 
 
 def occurring_classes() -> Ints:
-    """Return the classes that occur in the shifted world."""
+    """Return the classes that occur in the shifted data."""
     return np.unique(load_tiny_imagenet_resnet50().labels)
 
 
@@ -77,7 +77,7 @@ def coverages(result: CaseResult) -> str:
     """Return both coverages in words."""
     plain, chosen = result.plain.found.coverage, result.chosen.found.coverage
     words = f"Coverage is {chosen:.3f}; plain split's is {plain:.3f}, and {result.coverage:g} was asked for."
-    return words if abs(plain - chosen) <= MATCHED else f"{words} They differ, so the sizes do not compare exactly."
+    return words if abs(plain - chosen) <= MATCHED else f"{words} They differ, so sizes are not comparable."
 
 
 def conclude_shifted(result: CaseResult) -> Conclusion:
@@ -88,7 +88,7 @@ def conclude_shifted(result: CaseResult) -> Conclusion:
     return Conclusion(
         f"Votes of 1,500 labeled rows make the sets {change}, without any training: {chosen:.3g} labels instead of "
         f"{plain:.3g}.",
-        f"{coverages(result)} Much of the gain is learning which classes occur: plain split that is told them "
+        f"{coverages(result)} Much of the gain is learning which classes occur: plain split that knows them "
         f"beforehand needs {known:.3g} labels.",
     )
 
@@ -117,8 +117,8 @@ def conclude_images(result: CaseResult) -> Conclusion:
             coverages(result),
         )
     return Conclusion(
-        f"Size and even coverage are a trade: tuned for even coverage the worst tenth is covered {chosen.worst:.0%} "
-        f"instead of {plain.worst:.0%} of the time, for {chosen.found.mean_size:.3g} instead of "
+        "Size and even coverage are a trade-off: tuned for even coverage the worst tenth is covered "
+        f"{chosen.worst:.0%} instead of {plain.worst:.0%} of the time, for {chosen.found.mean_size:.3g} instead of "
         f"{plain.found.mean_size:.3g} labels; tuned for size it takes {small.found.mean_size:.3g} labels, at "
         f"{small.worst:.0%}.",
         coverages(result),
@@ -167,7 +167,7 @@ EVEN = "tuned, even"
 
 SHIFTED = Case(
     name="shifted",
-    title="A classifier that meets a shifted world",
+    title="A classifier on shifted data",
     question="A network that knows 1,000 classes from sharp photographs sees small, blurred pictures of 200 of them. "
     "It is right 37 % of the time. Can its sets still be short?",
     data="ImageNet ResNet-50 on Tiny-ImageNet",
@@ -208,9 +208,9 @@ COUNTS = Case(
 
 IMAGES = Case(
     name="images",
-    title="An image classifier at home",
-    question="A network of 100 classes sees the pictures it was made for. How small can its sets be, and how evenly "
-    "can the misses be spread?",
+    title="An image classifier on familiar data",
+    question="A network of 100 classes sees pictures like those it was trained on. How small can its sets be, and how "
+    "evenly can the misses be spread?",
     data="CIFAR-100, ResNet-18",
     load=load_images,
     parts={"calibration": 1500, "tuning": 1000, "test": 1500},

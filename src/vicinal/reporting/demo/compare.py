@@ -1,4 +1,4 @@
-"""One case of the demonstration: rows cut several times, several ways to answer them, and what came of each."""
+"""One case of the demonstration: several methods, compared on several random splits of the same rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Regions = PredictionSets | PredictionIntervals
 Settings = dict[str, Any]
 Advance = Callable[[str, int, int], None]
-"""Is told the name of each step, its number and the number of all."""
+"""Called with the name of each step, its number and the number of steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class CaseRows:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What is fitted on the tuning rows of one cut, once for all ways that use it."""
+    """Parts that are fitted on the tuning rows of one split, once for all methods that use them."""
 
     rows: CaseRows
     coverage: Coverage
@@ -63,7 +63,7 @@ class Fitted:
         return NeighborVotes.fit(as_classification(self.rows.outputs), self.rows.targets)
 
     def tune(self, name: str, objective: Objective, target_range: tuple[float | None, float | None] | None) -> Settings:
-        """Choose the parts, and remember how."""
+        """Choose the parts, and keep the report of tuning."""
         found = tune(
             self.rows.outputs,
             self.rows.targets,
@@ -78,7 +78,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class CaseAnswer:
-    """What one way said of the test rows of one cut."""
+    """Predictions of one method for the test rows of one split."""
 
     regions: Regions
     targets: Ints | Floats
@@ -88,11 +88,11 @@ class CaseAnswer:
 
 
 class Way(ABC):
-    """A way to answer test rows."""
+    """A method with its settings, which predicts test rows."""
 
     @abstractmethod
     def answer(self, calibration: CaseRows, fitted: Fitted, test: CaseRows) -> CaseAnswer:
-        """Answer the test rows of one cut."""
+        """Predict the test rows of one split."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Naive(Way):
     """The smallest prefix of the sorted probabilities that sums to the coverage: nothing is calibrated."""
 
     def answer(self, calibration: CaseRows, fitted: Fitted, test: CaseRows) -> CaseAnswer:
-        """Answer the test rows of one cut."""
+        """Predict the test rows of one split."""
         del calibration
         sets = naive_sets(as_classification(test.outputs), fitted.coverage, fitted.temperature)
         return CaseAnswer(sets, test.targets, sets.confidences)
@@ -108,12 +108,12 @@ class Naive(Way):
 
 @dataclass(frozen=True)
 class Calibrated(Way):
-    """`calibrate` with the settings that a function makes of what was fitted."""
+    """`calibrate`, with settings computed from the fitted parts."""
 
     settings: Callable[[Fitted], Settings]
 
     def answer(self, calibration: CaseRows, fitted: Fitted, test: CaseRows) -> CaseAnswer:
-        """Answer the test rows of one cut."""
+        """Predict the test rows of one split."""
         settings = self.settings(fitted)
 
         def calibrate_once() -> SetPredictor | IntervalPredictor:
@@ -143,13 +143,13 @@ def _order(regions: Regions, outputs: ModelOutputs) -> Floats:
 
 @dataclass(frozen=True)
 class KnownClasses(Way):
-    """Another way, told beforehand which classes occur."""
+    """Another method, restricted beforehand to the classes that occur."""
 
     way: Way
     classes: Callable[[], Ints]  # ascending
 
     def answer(self, calibration: CaseRows, fitted: Fitted, test: CaseRows) -> CaseAnswer:
-        """Answer the test rows of one cut."""
+        """Predict the test rows of one split."""
         classes = self.classes()
         parts = [_keep_classes(rows, classes) for rows in (calibration, fitted.rows, test)]
         return self.way.answer(parts[0], Fitted(parts[1], fitted.coverage), parts[2])
@@ -163,7 +163,7 @@ def _keep_classes(rows: CaseRows, classes: Ints) -> CaseRows:
 
 @dataclass(frozen=True)
 class WayResult:
-    """What was measured of one way, over all cuts."""
+    """Measurements of one method over all splits."""
 
     found: Evaluation
     worst: float  # coverage of the worst tenth: by confidence, for intervals by the predicted value
@@ -172,7 +172,7 @@ class WayResult:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What came of a case: one sentence, and what to know beside it."""
+    """Result of a case in one sentence, and a remark."""
 
     sentence: str
     remark: str
@@ -180,24 +180,24 @@ class Conclusion:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A question, the rows that answer it, and the ways that are compared.
+    """A question, the rows that answer it, and the methods that are compared.
 
     Parameters
     ----------
     name : str
-        Of its files.
+        Name of its files.
     title, question, data : str
-        What a reader sees first.
+        Texts shown above the results.
     load : callable
         Returns all rows.
     parts : mapping of str to int
         Rows for calibration, tuning and test.
     ways : mapping of str to Way
-        What is compared, by name.
+        The methods that are compared, by name.
     plain, chosen : str
-        The way that is plain split, and the one that the case is about.
+        Names of plain split and of the method that the case is about.
     conclude : callable
-        Words what was measured.
+        Puts the measurements into words.
     draw : callable
         Draws the picture.
     """
@@ -230,45 +230,45 @@ class CaseResult:
 
     @property
     def plain(self) -> WayResult:
-        """What plain split gave."""
+        """Result of plain split."""
         return self.measured[self.case.plain]
 
     @property
     def chosen(self) -> WayResult:
-        """What the case's own way gave."""
+        """Result of the method that the case is about."""
         return self.measured[self.case.chosen]
 
     @property
     def rows(self) -> str:
-        """Which rows these are."""
+        """The data, the number of rows in each part, and the seeds, in words."""
         parts = ", ".join(f"{count:,} {name}" for name, count in self.case.parts.items())
         cuts = f"seed {self.seed}" if self.splits == 1 else f"means of {self.splits} cuts from seed {self.seed}"
         return f"{self.case.data}; {parts} rows; {cuts}"
 
     @property
     def conclusion(self) -> Conclusion:
-        """What came of it."""
+        """The result in words."""
         return self.case.conclude(self)
 
 
 def run_case(case: Case, coverage: Coverage, seed: int, splits: int, advance: Advance) -> CaseResult:
-    """Cut the rows of a case several times, and answer the test rows of each cut in every way.
+    """Split the rows of a case several times, and predict the test rows of each split with every method.
 
     Parameters
     ----------
     case : Case
-        What to run.
+        The case to run.
     coverage : float or str
-        What is asked for.
+        Target coverage.
     seed, splits : int
-        How the rows are cut, and how often.
+        Seed of the first split, and number of splits.
     advance : callable
-        Is told the name of each step, its number and the number of all.
+        Called with the name of each step, its number and the number of steps.
 
     Returns
     -------
     CaseResult
-        What was measured, and the answers of the first cut.
+        The measurements, and the predictions for the first split.
     """
     exact_coverage(coverage)
     whole_number("splits", splits, least=1)

@@ -106,19 +106,19 @@ def page_html(cases: Sequence[str]) -> str:
 <body class="demo">
 <header>
 <h1>Prediction sets and intervals on real data: three cases</h1>
-<p class="muted">A set holds the truth with the probability that was asked for. Small sets say more. Every number here
-is measured on test rows that nothing was fitted on.</p>
+<p class="muted">A set contains the truth with the requested probability; smaller sets are more informative. All numbers
+are measured on test rows that were not used for fitting.</p>
 </header>
 <main class="cases">
 {"".join(cases)}
 </main>
 <section class="terms" aria-labelledby="terms">
 <h2 id="terms">What the columns mean</h2>
-<p><b>Coverage</b>: the share of the test rows whose set or interval holds the truth, with a 95 % interval. Over several
-cuts the interval is Student's t over the cuts; cuts share rows, so it is a little too narrow. <b>Size</b>: mean number
-of labels, or mean length. <b>Worst tenth</b>: coverage of the least covered tenth of the rows, cut by the model's
-confidence, or by the predicted value. <b>Split</b>: plain split conformal prediction, one threshold for all rows.
-<b>Exact</b>: with a neighborhood.</p>
+<p><b>Coverage</b>: the share of the test rows whose set or interval contains the truth, with a 95 % interval. Over
+several cuts the interval is Student's t over the cuts; cuts share rows, so it is a little too narrow. <b>Size</b>: mean
+number of labels, or mean length. <b>Worst tenth</b>: coverage of the least covered tenth of the rows, cut by the
+model's confidence, or by the predicted value. <b>Split</b>: plain split conformal prediction, one threshold for all
+rows. <b>Exact</b>: with a neighborhood.</p>
 </section>
 <footer class="muted"><p>Made by vicinal {escape(vicinal.__version__)}.</p></footer>
 </body>
