@@ -179,7 +179,8 @@ class DifficultyRanks(RowMap):
     def __post_init__(self) -> None:
         if not len(self.coordinates) == len(self.values) == len(self.ranks) > 0:
             msg = "a difficulty map needs values and ranks for each of its coordinates, of which there is at least one."
-            raise ShapeMismatch(msg)
+            counts = len(self.values), len(self.ranks)
+            raise ShapeMismatch(msg, argument="values", expected=len(self.coordinates), found=counts)
         for values, ranks in zip(self.values, self.ranks, strict=True):
             if values.ndim != 1 or len(values) == 0 or values.shape != ranks.shape:
                 msg = f"each coordinate needs as many values as ranks; got shapes {values.shape} and {ranks.shape}."
