@@ -290,13 +290,16 @@ def test_more_rows_than_judge_are_drawn_but_fitted_on():
     assert len(report.winner.probability_model.voters) == 400
 
 
-def test_without_representations_only_everyone_is_tried_and_it_says_so():
+def test_without_representations_neighbors_are_as_hard_and_without_both_it_says_so():
     outputs, labels = classification_rows(100, seed=1)
-    report = vc.tune(vc.ModelOutputs.from_logits(outputs.logits), labels, 0.8)
-    assert all(candidate.everyone for candidate in report.candidates)
-    assert any("no representations" in note for note in report.notes)
-    bayes = vc.tune(vc.ModelOutputs.from_logits(outputs.logits), labels, 0.8, strategy=vc.Bayesian(3))
-    assert len(bayes.candidates) == len(report.candidates)
+    bare = vc.ModelOutputs.from_logits(outputs.logits)
+    report = vc.tune(bare, labels, 0.8)
+    maps = {str(candidate.representation_map) for candidate in report.candidates if not candidate.everyone}
+    assert maps == {f"DifficultyMap({one}), fitted" for one in ("Entropy()", "Confidence()", "NaiveSetSize(mass=0.95)")}
+    assert len(vc.tune(bare, labels, 0.8, strategy=vc.Bayesian(3)).candidates) > 3
+    none = vc.tune(bare, labels, 0.8, strategy=vc.Grid(vc.Space(representation_map=[None])))
+    assert all(candidate.everyone for candidate in none.candidates)
+    assert any("no representations" in note for note in none.notes)
 
 
 def test_a_class_without_rows_is_a_note_not_an_error():

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MOST_RANKS = 2048
 """Largest number of tuning values that are kept for the ranks of a coordinate."""
 
+WORTH_SAYING = 0.1
+"""From this share of tuning rows at one place on, a description of the map says so."""
+
 LEAST_ROWS = 10
 """Fewest rows among which a rank says something."""
 
@@ -243,13 +246,32 @@ class DifficultyRanks(RowMap):
         ]
         return np.stack(found, axis=1)
 
+    @property
+    def largest_tie(self) -> float:
+        """Largest share of the tuning rows at one place: they are all neighbors of each other."""
+        # Rows that differ in one coordinate do not share a place.
+        return min(_largest_tie(ranks) for ranks in self.ranks)
+
     def __repr__(self) -> str:
         names = ", ".join(_name(one) for one in self.coordinates)
-        return f"DifficultyMap({names}), fitted"
+        tied = f", {self.largest_tie:.0%} of the tuning rows at one place" if self.largest_tie > WORTH_SAYING else ""
+        return f"DifficultyMap({names}), fitted{tied}"
 
 
 def _name(coordinate: Coordinate) -> str:
     return "neighbors' errors" if coordinate.fitted_rows is not None else repr(coordinate)
+
+
+def _largest_tie(ranks: Floats) -> float:
+    """Return the largest share of rows with equal values, from the middles of their ranks.
+
+    Values between the kept ones count to their neighbors, so a share below the spacing of the kept ranks says nothing.
+    """
+    ends, largest = 0.0, 0.0
+    for rank in ranks.tolist():
+        share = 2.0 * (rank - ends)
+        largest, ends = max(largest, share), ends + share
+    return largest
 
 
 def rank_values(found: Floats) -> tuple[Floats, Floats]:

@@ -230,6 +230,8 @@ def neighborhoods(
     most = space.most_neighbors(int(judge.calibrating.max()) - 1)
     found = []
     for plan in space.maps(fitting, targets):
+        if plan is None and fitting.representations is None:
+            continue
         advance(f"neighbors, representations {'unchanged' if plan is None else plan!r}")
         for number, model in enumerate(models):
             fitted, mapped = _map_tuning_rows(plan, fitting, targets, model)

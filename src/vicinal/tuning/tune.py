@@ -18,6 +18,7 @@ from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
 from vicinal.regions import TargetRange
 from vicinal.representations import RowMap
+from vicinal.representations.difficulty import WORTH_SAYING, DifficultyRanks
 from vicinal.tuning.bench import Bench, LabelScores, Scores, Source, ValueScores, neighborhoods
 from vicinal.tuning.choose import ChoiceSaving, choose_winner, row_savings
 from vicinal.tuning.judge import Judge, Judged, standard_error
@@ -118,9 +119,15 @@ def tune(
         bar.begin("tune", len(scores.sources) + walk.count(bench))
         candidates, everyone, choice = _judge_all(bench, walk, aim, bar.advance)
     if not near:
-        notes.append("The outputs have no representations, so no neighborhood was tried.")
+        notes.append("The outputs have no representations, and no map does without them: no neighborhood was tried.")
     ordered = tuple(sorted(candidates, key=lambda one: one.size))
     winner, sentence = choose_winner(ordered, everyone, aim, choice)
+    chosen = winner.representation_map
+    if isinstance(chosen, DifficultyRanks) and chosen.largest_tie > WORTH_SAYING:
+        notes.append(
+            f"{chosen.largest_tie:.0%} of the tuning rows are equally hard, so they are all neighbors of each other and "
+            "share one threshold."
+        )
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
         notes.append(
             "The sets hold less than one label on average, so some are empty. To avoid empty sets, tune with "
