@@ -123,6 +123,7 @@ def test_a_row_gets_the_same_set_in_any_batch_and_order(coordinates, method):
     single = [predictor.predict(OUTPUTS[i : i + 1]) for i in range(240, 300)]
     assert np.array_equal(np.concatenate([one.members for one in single]), whole.members)
     assert np.array_equal(np.concatenate([one.thresholds for one in single]), whole.thresholds)
+    assert np.array_equal(predictor.thresholds(OUTPUTS[TEST]), whole.thresholds)
     order = np.random.default_rng(0).permutation(120)
     if not isinstance(method, vc.SplitReference):  # which draws its reference rows by their number
         some = OUTPUTS[CALIBRATION][order], LABELS[CALIBRATION][order]

@@ -44,6 +44,7 @@ from vicinal.probability_models import ProbabilityModel, probability_chunks
 from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
 from vicinal.regions import PredictionIntervals, PredictionSets, TargetRange
 from vicinal.representations import Chained, Rounded, RowMap
+from vicinal.representations.map import map_probabilities
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.tuning import TuningReport
@@ -496,10 +497,14 @@ class Predictor(ABC):
         if rows is None or self.representation_map is not None:
             model = getattr(self, "probability_model", None)
             rows = neighborhood_representations(outputs, self.representation_map, model)
+        self._check_width(rows)
+        return rows
+
+    def _check_width(self, rows: Readable) -> None:
+        width = self.calibration.width
         if rows.shape[1] != width:
             msg = f"representations must have {width} columns, as in calibration; got {rows.shape[1]}."
             raise ShapeMismatch(msg, argument="representations", expected=width, found=rows.shape[1])
-        return rows
 
     def __repr__(self) -> str:
         parts = [f"coverage={self.coverage!s}", repr(self.localizer), *self._extras()]
@@ -748,14 +753,22 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
     ) -> list[PredictionSets]:
         """Compute the probabilities once, a chunk of rows at a time, and compare their scores with all thresholds."""
         self.check_classes(outputs)
-        thresholds = self.calibration.thresholds(self.map_representations(outputs), coverages, progress=bar)
-        n, seed = len(thresholds), self.score.seed
+        n, seed, row_map = len(outputs), self.score.seed, self.representation_map
+        hard = row_map if row_map is not None and row_map.reads_outputs and self.calibration.width else None
+        if hard is None:
+            thresholds = self.calibration.thresholds(self.map_representations(outputs), coverages, progress=bar)
+        else:  # the map reads the probabilities too: they are computed once for both
+            thresholds = np.empty((n, len(coverages)))
         uniforms = np.zeros(n) if seed is None else row_uniforms(outputs, seed)
         members: list[Bools] = [np.empty((0, self.n_classes), np.bool_) for _ in coverages]
         confidences = np.empty(n)
         for start, chunk in probability_chunks(outputs, self.probability_model):
             some = slice(start, start + len(chunk))
             confidences[some] = row_maxima(chunk)
+            if hard is not None:
+                rows = map_probabilities(outputs[some], hard, chunk)
+                self._check_width(rows)
+                thresholds[some] = self.calibration.thresholds(rows, coverages, progress=bar)
             for number in range(len(coverages)):
                 found = self._members(chunk, uniforms[some], np.ascontiguousarray(thresholds[some, number]))
                 if len(chunk) == n:  # all rows at once: no copy

@@ -352,6 +352,13 @@ def _map_checked(row_map: RowMap, rows: RowArrays, n: int) -> Reals:
     return check_mapped(row_map.map_rows(array_api_compat.numpy, rows), row_map, n)
 
 
+def map_probabilities(outputs: ModelOutputs, row_map: RowMap, probabilities: Reals) -> Reals:
+    """Return mapped rows, (n, d), from probabilities that are known already."""
+    if row_map.reads_representations:
+        require_representations(outputs, repr(row_map))
+    return _map_checked(row_map, RowArrays(outputs.representations, probabilities), len(outputs))
+
+
 def check_mapped(mapped: Any, row_map: RowMap, n: int) -> Reals:
     """Return mapped rows; refuse a result that is not a table of finite numbers with one row for each."""
     found = as_reals(mapped, "mapped representations", 2)

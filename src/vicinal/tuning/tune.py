@@ -125,7 +125,7 @@ def tune(
     chosen = winner.representation_map
     if isinstance(chosen, DifficultyRanks) and chosen.largest_tie > WORTH_SAYING:
         notes.append(
-            f"{chosen.largest_tie:.0%} of the tuning rows are equally hard, so they are all neighbors of each other and "
+            f"{chosen.largest_tie:.0%} of the tuning rows are equally hard: they are all neighbors of each other and "
             "share one threshold."
         )
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
