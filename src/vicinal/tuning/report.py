@@ -60,6 +60,8 @@ class Candidate:
         None if the tenths are too small to measure.
     class_gap : float or None
         Mean over classes of |coverage - target|; None for a regression.
+    excess_risk : float or None
+        Excess risk of the target coverage over the tenths of the rows (`ExcessRisk`); None if they are too small.
     saving : float
         Difference in mean size from the best candidate without a neighborhood, at equal coverage. Positive: smaller.
     saving_error : float
@@ -89,6 +91,7 @@ class Candidate:
     standard_error: float
     worst_tenth: float | None
     class_gap: float | None
+    excess_risk: float | None
     saving: float
     saving_error: float
     excess: float
@@ -150,7 +153,7 @@ class TuningReport:
     >>> data = vc.datasets.load_cifar100_resnet18()[:200]
     >>> space = vc.Space(score=[vc.LAC()], probability_model=[None], shares=(0.1,), multiples=(), bandwidths=())
     >>> vc.tune(data.outputs, data.labels, 0.9, strategy=vc.Grid(space))
-    TuningReport(3 candidates, winner: LAC, no neighborhood, probabilities unchanged)
+    TuningReport(8 candidates, winner: LAC, no neighborhood, probabilities unchanged)
     """
 
     candidates: tuple[Candidate, ...]

@@ -119,7 +119,7 @@ def tune(
         bar.begin("tune", len(scores.sources) + walk.count(bench))
         candidates, everyone, choice = _judge_all(bench, walk, aim, bar.advance)
     if not near:
-        notes.append("The outputs have no representations, and no map does without them: no neighborhood was tried.")
+        notes.append("The outputs have no representations, so no neighborhood was tried.")
     ordered = tuple(sorted(candidates, key=lambda one: one.size))
     winner, sentence = choose_winner(ordered, everyone, aim, choice)
     chosen = winner.representation_map
@@ -158,6 +158,7 @@ def _judge_all(
             standard_error=judged.standard_error,
             worst_tenth=judged.worst_tenth,
             class_gap=judged.class_gap,
+            excess_risk=judged.excess_risk,
             # Lower coverage makes sets smaller too; that part is not credited to the neighborhood.
             saving=base.size - judged.size - judged.price * max(0.0, base.coverage - judged.coverage),
             saving_error=standard_error(judged.influence - base.influence),
@@ -236,7 +237,9 @@ def _check_kinds(outputs: ModelOutputs, objective: Objective, strategy: Strategy
         msg = f"tune needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
         raise Incompatible(msg)
     if not isinstance(objective, Objective):
-        msg = f"objective must be MeanSize(), DecileGap(...), ClassGap(...) or None; got {objective!r}."
+        msg = (
+            f"objective must be MeanSize(), DecileGap(...), ExcessRisk(...), ClassGap(...) or None; got {objective!r}."
+        )
         raise Incompatible(msg)
     if not isinstance(strategy, Strategy):
         hint = " Pass a neighbor search as search=..." if isinstance(strategy, NeighborSearch) else ""

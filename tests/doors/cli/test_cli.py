@@ -332,7 +332,7 @@ def test_options_that_are_wrong_are_one_line(folder, tmp_path, monkeypatch):
         (("tune", known, "--aim", "classes", "--at-most", "3"), "strictly between 0 and 1"),
         (("evaluate", model, known), "holds rows that the predictor was calibrated on (300 of 300 are the same)"),
         (("report", model, known), "holds rows that the predictor was calibrated on"),
-        (("tune", known, "--at-most", "0.05"), "--at-most applies to --aim even"),
+        (("tune", known, "--at-most", "0.05"), "--at-most applies to --aim even, risk and classes only"),
         (("calibrate", known, "--localizer", "Uniform(-3)"), "n_neighbors must be a whole number, 1 or more"),
         (("report", model, test, "--images", known), "pictures"),
     ):
@@ -538,7 +538,7 @@ def test_notes(folder, tmp_path):
     found = vicinal("calibrate", tmp_path / "a.npz", "--out", tmp_path / "m.vicinal")
     assert found.returncode == 0
     assert "the logits look like probabilities" in found.stderr
-    assert "The outputs have no representations, so no neighborhood was tried." in found.stdout
+    assert "100 of 300 rows were set aside for tuning" in found.stdout
     assert "to_parquet" in refused("predict", tmp_path / "m.vicinal", "a.xlsx")
 
 
