@@ -205,12 +205,12 @@ def test_tuning_judges_a_difficulty_map_as_leave_one_out_predicts():
     rows, judge = np.arange(120), Judge(folds, 0.8)
     scores = LabelScores(outputs, labels, rows, space, 0.8)
     near = neighborhoods(space, outputs, labels, rows, judge, scores.models, lambda words: None)
-    assert [one.number for one in near] == [0, 1]
-    source = scores.sources[1]
-    assert near[1].fits(source)
-    assert not near[0].fits(source)
+    assert [one.number for one in near] == [1]
+    unchanged, source = scores.sources
+    assert near[0].fits(source)
+    assert not near[0].fits(unchanged)
     bench = Bench(judge, scores, near)
-    found = judge.neighborhoods(near[1].lists, NEAR, Several.of([bench.score(source)]))[0]
+    found = judge.neighborhoods(near[0].lists, NEAR, Several.of([bench.score(source)]))[0]
     sizes, covered = np.empty(120), np.empty(120, bool)
     for fold in range(4):
         others, own = folds != fold, folds == fold

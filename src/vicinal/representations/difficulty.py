@@ -70,15 +70,17 @@ class DifficultyMap(MapPlan):
     --------
     >>> import vicinal as vc
     >>> data = vc.datasets.load_cifar100_resnet18()
-    >>> tuning, rest = data[:500], data[500:]
-    >>> difficulty = vc.DifficultyMap(vc.Entropy()).fit(tuning.outputs)
+    >>> tuning, calibration, test = data[:500], data[500:3500], data[3500:]
+    >>> temperature = vc.TemperatureScaling.fit(tuning.outputs, tuning.labels)
+    >>> settings = {"score": vc.APS(), "probability_model": temperature}
+    >>> difficulty = vc.DifficultyMap(vc.Entropy()).fit(tuning.outputs, probability_model=temperature)
     >>> predictor = vc.calibrate(
-    ...     rest.outputs[:800], rest.labels[:800], 0.9, score=vc.APS(), localizer=vc.Uniform(0.1),
-    ...     representation_map=difficulty,
+    ...     calibration.outputs, calibration.labels, 0.9, localizer=vc.Uniform(0.1), representation_map=difficulty,
+    ...     **settings,
     ... )
-    >>> plain = vc.calibrate(rest.outputs[:800], rest.labels[:800], 0.9, score=vc.APS(), method=vc.Split())
-    >>> some = rest.outputs[800:]
-    >>> bool(predictor.predict(some).sizes.mean() < 0.9 * plain.predict(some).sizes.mean())
+    >>> plain = vc.calibrate(calibration.outputs, calibration.labels, 0.9, method=vc.Split(), **settings)
+    >>> sizes = [one.predict(test.outputs).sizes.mean() for one in (predictor, plain)]
+    >>> bool(sizes[0] < 0.8 * sizes[1])
     True
     """
 
