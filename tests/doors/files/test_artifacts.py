@@ -41,6 +41,9 @@ MAPS = [
     vc.Standardize().fit(TUNING),
     vc.PrincipalComponents(2).fit(TUNING),
     vc.Chain(vc.Standardize(), vc.UnitLength()).fit(TUNING),
+    vc.DifficultyMap(vc.Entropy(), vc.Confidence(), vc.NaiveSetSize(0.8), vc.NeighborError()).fit(TUNING, LABELS),
+    vc.Join([vc.UnitLength(), vc.DifficultyMap()], [1.0, 2.0]).fit(TUNING),
+    vc.Chain(vc.DifficultyMap(), vc.Rounded(16)).fit(TUNING),
 ]
 PROBABILITIES = [None, vc.TemperatureScaling(1.7), vc.NeighborVotes.fit(TUNING, LABELS)]
 SCALED = vc.ScaledResidual(vc.NeighborScales.fit(VALUES["AbsoluteResidual"], TRUTHS))
@@ -102,7 +105,7 @@ def test_round_trips_of_intervals(score, tmp_path):
     outputs, targets = regression_rows(N, seed=7)
     tests, truths = regression_rows(9, seed=8)
     name = type(score).__name__ if score is not SCALED else "AbsoluteResidual"
-    maps = [None, vc.UnitLength(), vc.Standardize().fit(VALUES[name])]
+    maps = [None, vc.UnitLength(), vc.Standardize().fit(VALUES[name]), vc.DifficultyMap().fit(VALUES[name], TRUTHS)]
     for localizer, method, representation_map in itertools.product(LOCALIZERS, METHODS, maps):
         predictor = vc.calibrate(
             outputs[name],
