@@ -67,6 +67,17 @@ class ReliabilityChart:
     target: float
 
 
+@dataclass(frozen=True, eq=False)
+class DifficultyChart:
+    """Ranks and thresholds of calibration rows, of the line through them, and of test rows: a pair of lists each."""
+
+    title: str
+    calibration: tuple[list[float], list[float]]
+    line: tuple[list[float], list[float]]
+    tests: tuple[list[float], list[float]]
+    everyone: float | None  # the threshold without a neighborhood
+
+
 def interval_chart(intervals: PredictionIntervals, feature: ArrayLike, targets: ArrayLike | None) -> IntervalChart:
     """Return what `plot_intervals` shows."""
     if not isinstance(intervals, PredictionIntervals):
@@ -125,6 +136,31 @@ def reliability_chart(
         [float(values[rows].mean()) for rows in masks] for values in (confidences, right, covered)
     )
     return ReliabilityChart(sure, accuracy, coverage, float(predictor.coverage))
+
+
+def difficulty_chart(data: Mapping[str, Any], coordinate: int) -> DifficultyChart:
+    """Return what `thresholds_by_difficulty` shows."""
+    if not isinstance(data, Mapping) or "coordinates" not in data:
+        msg = (
+            'thresholds_by_difficulty draws gather_report(...)["difficulty"], which is None unless the predictor has a '
+            f"difficulty map; got {type(data).__name__}."
+        )
+        raise Incompatible(msg)
+    found = data["coordinates"]
+    one = found[whole_number("coordinate", coordinate, least=0, most=len(found) - 1)]
+    return DifficultyChart(
+        f"rank of the {one['name']} among the tuning rows, in percent",
+        _known(one["x"], data["threshold"]),
+        (one["line"]["x"], one["line"]["y"]),
+        _known(one["test_x"], data["test_threshold"]),
+        data["global"],
+    )
+
+
+def _known(places: Sequence[float], thresholds: Sequence[float | None]) -> tuple[list[float], list[float]]:
+    """Return the places and thresholds of the rows that have a finite one."""
+    pairs = [(place, level) for place, level in zip(places, thresholds, strict=True) if level is not None]
+    return [place for place, _ in pairs], [level for _, level in pairs]
 
 
 def group_order(groups: Mapping[str, Any]) -> list[int]:
