@@ -103,11 +103,11 @@ def difficulty_curve(answers: ReportAnswers, shown: Ints, seed: int) -> Json | N
             for number, one in enumerate(ranks.coordinates[:DRAWN_COORDINATES])
         ],
         "count": len(ranks.coordinates),
-        "threshold": _finite(thresholds[chosen]),
+        "threshold": [word_value(level) for level in thresholds[chosen]],
         "label": [target_word(predictor, target) for target in found.targets[chosen].tolist()],
-        "test_threshold": _finite(answers.sets.thresholds[shown]),
+        "test_threshold": [word_value(level) for level in answers.sets.thresholds[shown]],
         "test_name": [row_name(row, answers.outputs.row_ids) for row in shown.tolist()],
-        "global": _finite(np.array([predictor.calibration.global_threshold(predictor.coverage)]))[0],
+        "global": word_value(predictor.calibration.global_threshold(predictor.coverage)),
         "rows": len(thresholds),
         "words": predictor.describe_neighbors(),
     }
@@ -130,17 +130,15 @@ def _value_at(ranks: DifficultyRanks, number: int, places: Floats) -> list[float
     return found
 
 
-def _finite(values: Floats) -> list[float | None]:
-    return [value if np.isfinite(value) else None for value in values.tolist()]
-
-
 def _middle_line(places: Floats, thresholds: Floats) -> Json:
     """Return medians of place and threshold in parts of equally many rows, ordered by place."""
     order = np.argsort(places, kind="stable")
-    parts = [part for part in np.array_split(order[np.isfinite(thresholds[order])], LINE_PARTS) if len(part)]
+    parts = [part for part in np.array_split(order, LINE_PARTS) if len(part)]
+    # An entry, not the mean of two: thresholds may be infinite.
+    middles = [np.sort(thresholds[part])[len(part) // 2] for part in parts]
     return {
         "x": _percent(np.array([np.median(places[part]) for part in parts])),
-        "y": [float(np.median(thresholds[part])) for part in parts],
+        "y": [word_value(level) for level in middles],
     }
 
 

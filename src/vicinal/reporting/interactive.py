@@ -362,6 +362,8 @@ def thresholds_by_difficulty(data: Mapping[str, Any], coordinate: int = 0) -> Fi
     figure.add_scatter(name="test row", marker=_marker(COLORS[1], "diamond-open"), **tests)
     if chart.everyone is not None:
         figure.add_hline(chart.everyone, line={"dash": "dot", "color": GRAY}, annotation_text="without neighborhood")
+    for name, level in chart.ends.items():
+        figure.add_annotation(text=name, x=1.0, xref="paper", xanchor="left", y=level, showarrow=False)
     return figure
 
 

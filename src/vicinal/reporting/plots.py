@@ -568,6 +568,8 @@ def thresholds_by_difficulty(data: Mapping[str, Any], coordinate: int = 0, ax: A
     axes.scatter(*chart.tests, s=16, label="test row", **style)
     if chart.everyone is not None:
         axes.axhline(chart.everyone, color="0.4", linestyle=":", label="without neighborhood")
+    for name, level in chart.ends.items():
+        axes.annotate(name, (1.0, level), xycoords=("axes fraction", "data"), xytext=(3, 0), textcoords="offset points")
     axes.set_xlabel(chart.title)
     axes.set_ylabel("threshold")
     axes.set_title("Thresholds by difficulty")

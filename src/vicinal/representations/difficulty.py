@@ -214,7 +214,8 @@ class DifficultyRanks(RowMap):
     @property
     def words(self) -> str:
         """What near rows have in common, by all coordinates."""
-        return " and ".join(dict.fromkeys(one.words for one in self.coordinates))
+        *before, last = dict.fromkeys(one.words for one in self.coordinates)
+        return f"{', '.join(before)} and {last}" if before else last
 
     @property
     def output_width(self) -> int:
