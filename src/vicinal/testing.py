@@ -272,7 +272,8 @@ def _check_model_in_torch(model: ProbabilityModel, outputs: ClassificationOutput
 
     from vicinal.torch.tensor_parts import Precision, TensorProbabilities
 
-    module = TensorProbabilities(model, Precision(None, tf32=False), normalized=outputs.logits is None)
+    precision, normalized = Precision(None, tf32=False), outputs.logits is None
+    module = TensorProbabilities(model, precision, normalized=normalized, in_numpy=False)
     rows = outputs.given[:, :0] if outputs.representations is None else outputs.representations
     tensors = torch.from_numpy(np.array(outputs.given)), torch.from_numpy(np.array(rows))
     same = module(*tensors, listed=False).numpy()

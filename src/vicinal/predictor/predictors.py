@@ -16,7 +16,7 @@ from vicinal._util.arrays import Bools, Floats, Ints, Reals, as_labels, as_targe
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.notebook import html_text
 from vicinal._util.work import rows_within, within
-from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, Task
+from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, SplitReference, Task
 from vicinal.calibration.explain import Explanation
 from vicinal.calibration.levels import Coverage, exact_coverage, format_coverage
 from vicinal.calibration.rows import (
@@ -316,7 +316,33 @@ class Predictor(ABC):
             threshold=float(self.thresholds(one)[0]),
             global_threshold=self.calibration.global_threshold(self.coverage),
             coverage=float(exact_coverage(self.coverage)),
+            common=self.describe_neighbors(),
         )
+
+    def describe_neighbors(self) -> str:
+        """Return what the neighbors of a row are and have in common with it.
+
+        Returns
+        -------
+        str
+            Such as "calibration rows with about the same prediction"; empty if there is no neighborhood, or neighbors
+            are near in the representation.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0))
+        >>> prediction = vc.DifficultyMap(vc.Prediction()).fit(outputs[:20])
+        >>> rest, values = outputs[20:], np.arange(30.0) % 7
+        >>> near = vc.Uniform(5)
+        >>> vc.calibrate(rest, values, 0.8, localizer=near, representation_map=prediction).describe_neighbors()
+        'calibration rows with about the same prediction'
+        """
+        if self.representation_map is None or not self.representation_map.words or not self.calibration.width:
+            return ""
+        kind = "reference" if isinstance(self.method, SplitReference) else "calibration"
+        return f"{kind} rows {self.representation_map.words}"
 
     def save(self, path: str | Path, *, precision: int | None = None, model: str | None = None) -> ArtifactInfo:
         """Save the predictor to one file, which `load` reads.

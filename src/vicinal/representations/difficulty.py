@@ -217,6 +217,12 @@ class DifficultyRanks(RowMap):
         return next((one.fitted_rows for one in self.coordinates if one.fitted_rows is not None), None)
 
     @property
+    def words(self) -> str:
+        """What near rows have in common, by all coordinates."""
+        *before, last = dict.fromkeys(one.words for one in self.coordinates)
+        return f"{', '.join(before)} and {last}" if before else last
+
+    @property
     def output_width(self) -> int:
         """Number of coordinates."""
         return len(self.coordinates)

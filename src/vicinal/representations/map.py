@@ -116,6 +116,14 @@ class RowMap(InheritsDocs, ABC):
         return None
 
     @property
+    def words(self) -> str:
+        """What rows that are near each other have in common, such as "with about the same prediction".
+
+        It is empty if they are near in the representation.
+        """
+        return ""
+
+    @property
     def output_width(self) -> int | None:
         """Number of columns of the mapped rows; None if it depends on the representations."""
         return None

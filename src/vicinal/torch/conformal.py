@@ -39,7 +39,9 @@ class Conformal(TensorModule):
         self.n_classes, self.seed = predictor.n_classes, predictor.score.seed
         self.score = TensorPart(predictor.score)
         self.mapping = TensorMap(predictor.representation_map)
-        self.probabilities = TensorProbabilities(predictor.probability_model, precision, normalized=normalized)
+        self.probabilities = TensorProbabilities(
+            predictor.probability_model, precision, normalized=normalized, in_numpy=self.mapping.reads_outputs
+        )
         self.thresholds = make_thresholds(predictor.calibration, predictor.coverage, self.mapping, precision)
         seed = 0 if self.seed is None else int(self.seed)
         self.keep(output_keys=hash_keys(seed, self.n_classes + 1), id_keys=hash_keys(seed, 3))
@@ -65,7 +67,7 @@ class Conformal(TensorModule):
     def cost(self) -> Cost:
         """Memory for a row."""
         labels = Cost(LABEL_BYTES * self.n_classes, LABEL_BYTES * self.n_classes)
-        return labels | self.probabilities.cost | self.thresholds.cost
+        return labels | self.probabilities.cost | self.mapping.cost | self.thresholds.cost
 
     def forward(
         self, outputs: Tensor, representations: Tensor | None, uniforms: Tensor | None, *, listed: bool = False

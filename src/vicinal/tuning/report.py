@@ -14,7 +14,8 @@ from vicinal._util.register import part_fields
 from vicinal.neighbors.localizers import Localizer
 from vicinal.probability_models import ProbabilityModel
 from vicinal.regions import TargetRange
-from vicinal.representations import RowMap
+from vicinal.representations import Chained, JoinedMaps, RowMap
+from vicinal.representations.difficulty import DifficultyRanks
 from vicinal.scores import RegressionScore, Score
 from vicinal.tuning.objectives import Objective
 
@@ -275,6 +276,12 @@ def probability_words(model: ProbabilityModel | None) -> str:
 
 def map_words(representation_map: RowMap | None) -> str:
     """Return the table cell for a representation map."""
+    if isinstance(representation_map, DifficultyRanks):
+        return f"difficulty: {', '.join(one.short_name for one in representation_map.coordinates)}"
+    if isinstance(representation_map, JoinedMaps):
+        return " + ".join(map_words(one) for one in representation_map.maps)
+    if isinstance(representation_map, Chained):
+        return ", then ".join(map_words(one) for one in representation_map.parts)
     return UNCHANGED if representation_map is None else repr(representation_map)
 
 
