@@ -225,7 +225,7 @@ class ExcessRisk(Objective):
         Returns
         -------
         float
-            max(0, excess_risk - at_most); 0 if the excess risk is unknown.
+            The largest of 0 and excess_risk - at_most; 0 if the excess risk is unknown.
         """
         return 0.0 if measured.excess_risk is None else max(0.0, measured.excess_risk - self.at_most)
 
