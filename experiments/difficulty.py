@@ -186,7 +186,7 @@ def coverage_words(results: Iterable[Numbers], scores: Sequence[str | None]) -> 
             for way in ways_of(result, score):
                 gap = abs(column(result, way, "coverage", score).mean() - plain)
                 gaps.append((float(gap), ", ".join(filter(None, (result["name"], score, way)))))
-    wide = [f"{name} ({gap:.3f})" for gap, name in gaps if gap > MATCHED]
+    wide = [f"{name} ({gap:.4f})" for gap, name in gaps if gap > MATCHED]
     most = max(gap for gap, _ in gaps)
     if not wide:
         return f"Mean coverages differ from that of Split by at most {most:.4f}, so sizes can be compared."
@@ -234,9 +234,7 @@ def interval_table(results: Sequence[Numbers]) -> str:
     """Return the tables of the regressions: length, coverage, and coverage of the worst tenth."""
     heads = ["neighbors by", *(result["name"] for result in results)]
     captions = {
-        "size": "Mean length of intervals relative to Split: "
-        + "; ".join(f"{result['name']}: {about(result)}" for result in results)
-        + ".",
+        "size": "Mean length of intervals, and its difference from Split.",
         "coverage": f"Coverage. {coverage_words(results, [None])}",
         "worst_tenth": "Coverage of the worst tenth of the rows by prediction.",
     }
@@ -245,12 +243,15 @@ def interval_table(results: Sequence[Numbers]) -> str:
         rows = []
         for way in ways_of(results[0]):
             if what == "size":
-                cells = ["1" if way == SPLIT else relative_text(result, way) for result in results]
+                lengths = [f"{column(result, way, what).mean():.2f}" for result in results]
+                changes = ["" if way == SPLIT else f" {relative_text(result, way)}" for result in results]
+                cells = [length + change for length, change in zip(lengths, changes, strict=True)]
             else:
                 cells = [f"{column(result, way, what).mean():.3f}" for result in results]
             rows.append([way, *cells])
         found.append(TextTable(caption, heads, rows).markdown())
-    return "\n\n".join(found)
+    described = "; ".join(f"{result['name']}: {about(result)}" for result in results)
+    return "\n\n".join([*found, f"<small>{described}.</small>"])
 
 
 def tables(folder: Path = RESULTS) -> dict[str, str]:
