@@ -207,27 +207,30 @@ def about(result: Numbers) -> str:
 
 
 def set_table(result: Numbers) -> str:
-    """Return the tables of a network: sizes, then coverage of the worst tenth, a column for each score."""
+    """Return the tables of a network: sizes, coverage and coverage of the worst tenth, a column for each score."""
     scores = list(result["runs"][0])
-    ways = ways_of(result, scores[0])
+    captions = {
+        "size": f"{result['name']}: mean set size, and its difference from Split ({about(result)}).",
+        "worst_tenth": f"{result['name']}: coverage of the worst tenth of the rows by confidence.",
+        "coverage": f"{result['name']}: coverage. {coverage_words([result], scores)}",
+    }
     found = []
-    for what in ("size", "worst_tenth"):
+    for what, caption in captions.items():
         rows = []
-        for way in ways:
-            cells = []
-            for score in scores:
-                mean = column(result, way, what, score).mean()
-                change = "" if way == SPLIT or what != "size" else f" {relative_text(result, way, score)}"
-                cells.append(f"{mean:.2f}{change}" if what == "size" else f"{mean:.3f}")
+        for way in ways_of(result, scores[0]):
+            if what == "size":
+                cells = [size_text(result, way, score) for score in scores]
+            else:
+                cells = [f"{column(result, way, what, score).mean():.3f}" for score in scores]
             rows.append([way, *cells])
-        caption = (
-            f"{result['name']}: mean set size, and its difference from Split ({about(result)}). "
-            f"{coverage_words([result], scores)}"
-            if what == "size"
-            else f"{result['name']}: coverage of the worst tenth of the rows by confidence."
-        )
         found.append(TextTable(caption, ["neighbors by", *scores], rows).markdown())
     return "\n\n".join(found)
+
+
+def size_text(result: Numbers, way: str, score: str | None = None) -> str:
+    """Return the mean size and its difference from Split, such as 4.02, -34.4 % (0.5)."""
+    mean = f"{column(result, way, 'size', score).mean():.2f}"
+    return mean if way == SPLIT else f"{mean}, {relative_text(result, way, score)}"
 
 
 def interval_table(results: Sequence[Numbers]) -> str:
@@ -243,9 +246,7 @@ def interval_table(results: Sequence[Numbers]) -> str:
         rows = []
         for way in ways_of(results[0]):
             if what == "size":
-                lengths = [f"{column(result, way, what).mean():.2f}" for result in results]
-                changes = ["" if way == SPLIT else f" {relative_text(result, way)}" for result in results]
-                cells = [length + change for length, change in zip(lengths, changes, strict=True)]
+                cells = [size_text(result, way) for result in results]
             else:
                 cells = [f"{column(result, way, what).mean():.3f}" for result in results]
             rows.append([way, *cells])

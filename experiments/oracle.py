@@ -43,6 +43,7 @@ ROWS = (250, 500, 1000, 2000, 4000, 8000)
 TESTED = 2000
 WORLDS = 5
 NETWORK = "cifar-100-resnet-18"
+RADIUS = 2  # of the radii of vc.diagnose: half the median distance to the 1st, 5th, 20th and 100th neighbor
 
 Numbers = dict[str, Any]
 Rows = tuple[vc.RegressionOutputs, np.ndarray]
@@ -54,7 +55,7 @@ def count_neighbors(n: int) -> int:
     Examples
     --------
     >>> [count_neighbors(n) for n in (1000, 8000)]
-    (200, 800)
+    [200, 800]
     """
     return round(2 * math.cbrt(n) ** 2)
 
@@ -213,12 +214,13 @@ def condition_table(result: Numbers) -> str:
     condition = result["condition"]
     rows = []
     for one in condition["rows"]:
-        least = one["theory"][0]
-        reached = "-" if least["reached_conditional"] is None else f"{least['reached_conditional']:.3f}"
-        cells = [f"{least['neighbors']:.1f}", f"{least['robust']:.3f}", f"{least['separation']:.2f}", reached]
+        near = one["theory"][RADIUS]
+        reached = "none robust" if near["reached_conditional"] is None else f"{near['reached_conditional']:.2f}"
+        cells = [f"{near['neighbors']:.0f}", f"{near['robust']:.2f}", f"{near['separation']:.2f}", reached]
         threshold = [f"{one['split_threshold']:.3f}", f"{one['threshold']:.3f}"]
         sizes = [f"{one['split_size']:.2f}", f"{one['size']:.2f}"]
-        rows.append([f"{one['score']}, {one['neighbors by']}", *cells, f"{least['needed']:.3f}", *threshold, *sizes])
+        score = one["score"].split("(")[0]
+        rows.append([f"{score}, {one['neighbors by']}", *cells, f"{near['needed']:.2f}", *threshold, *sizes])
     heads = [
         "score, neighbors by", "rows nearby", "robust", "mu", "(1 - mu) sigma", "needed", "threshold: Split",
         "local", "size: Split", "local",
@@ -226,7 +228,7 @@ def condition_table(result: Numbers) -> str:
     parts = ", ".join(f"{count:,} {part}" for part, count in condition["parts"].items())
     caption = (
         f"{condition['name']} ({', '.join(condition['data'])}, seed 0, {parts} rows, {result['date']}): "
-        "condition (iii), conditional version, at the smallest radius of `vc.diagnose`, and mean threshold."
+        "condition (iii), conditional version, at half the median distance to the 20th neighbor, and mean threshold."
     )
     return TextTable(caption, heads, rows).markdown()
 
