@@ -9,7 +9,7 @@ import numpy as np
 from vicinal._util.arrays import Ints
 from vicinal.calibration import Exact, Split
 from vicinal.datasets import load_cifar100_resnet18, load_facebook_comments, load_tiny_imagenet_resnet50
-from vicinal.neighbors.localizers import Exponential
+from vicinal.neighbors.localizers import Exponential, Uniform
 from vicinal.regions import PredictionIntervals
 from vicinal.reporting.demo import pictures
 from vicinal.reporting.demo.compare import Calibrated, Case, CaseResult, CaseRows, Conclusion, KnownClasses, Naive, Way
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NEAR = Exponential(n_neighbors=200, bandwidth=2.0)
+TENTH = Uniform(0.1)
 MATCHED = 0.005
 """Sizes are compared without a remark if mean coverages differ by no more than this."""
 
@@ -150,6 +151,19 @@ def draw_counts(result: CaseResult) -> Axes:
     )
 
 
+def as_hard(score: ClassificationScore) -> Way:
+    """Return the exact neighborhood of rows that are as hard, with a score."""
+    return Calibrated(
+        lambda fitted: {
+            "score": score,
+            "localizer": TENTH,
+            "representation_map": fitted.difficulty,
+            "method": Exact(),
+            "probability_model": fitted.temperature,
+        },
+    )
+
+
 def draw_images(result: CaseResult) -> Axes:
     """Draw mean size against the coverage of the worst tenth."""
     return pictures.size_against_evenness(
@@ -223,6 +237,8 @@ IMAGES = Case(
         "Exact, LAC": local(LAC()),
         "Exact, NeverEmpty(APS)": local(NeverEmpty(APS())),
         "Exact, NeverEmpty(RAPS)": local(NeverEmpty(RAPS(rank_penalty=0.01, free_ranks=5))),
+        "as hard, APS": as_hard(APS()),
+        "as hard, NeverEmpty(APS)": as_hard(NeverEmpty(APS())),
         SMALL: Calibrated(lambda fitted: fitted.tune(SMALL, MeanSize(), None)),
         EVEN: Calibrated(lambda fitted: fitted.tune(EVEN, DecileGap(at_most=0.08), None)),
     },

@@ -22,6 +22,9 @@ from vicinal.predictor.calibrate import calibrate
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.probability_models import NeighborVotes, TemperatureScaling
 from vicinal.regions import PredictionIntervals, PredictionSets
+from vicinal.representations import RowMap
+from vicinal.representations.coordinates import Entropy
+from vicinal.representations.difficulty import DifficultyMap
 from vicinal.tuning import Objective, TuningReport, tune
 
 if TYPE_CHECKING:
@@ -61,6 +64,11 @@ class Fitted:
     def votes(self) -> NeighborVotes:
         """Votes of the tuning rows."""
         return NeighborVotes.fit(as_classification(self.rows.outputs), self.rows.targets)
+
+    @cached_property
+    def difficulty(self) -> RowMap:
+        """Places of rows by the entropy of their probabilities."""
+        return DifficultyMap(Entropy()).fit(self.rows.outputs, self.rows.targets, self.temperature)
 
     def tune(self, name: str, objective: Objective, target_range: tuple[float | None, float | None] | None) -> Settings:
         """Choose the parts, and keep the report of tuning."""
