@@ -205,6 +205,11 @@ def read_left_out(outputs: ClassificationOutputs, model: ProbabilityModel | None
     return check_model_probabilities(model.apply_left_out(outputs), outputs, model)
 
 
+def read_views_left_out(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Reals:
+    """Return `read_views`; if the model was fitted on exactly these rows, each row is left out of the fit."""
+    return np.stack([read_left_out(outputs.view(number), model) for number in range(outputs.n_views)], axis=1)
+
+
 def apply_checked(outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
     """Return the probabilities from a model; refuse wrong shapes and values that are no probabilities."""
     return check_model_probabilities(model.apply(outputs), outputs, model)

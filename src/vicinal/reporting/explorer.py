@@ -14,7 +14,7 @@ from vicinal.calibration import Neighbors, PaperLiteral, SplitReference
 from vicinal.neighbors.fitted_rows import FittedRows
 from vicinal.outputs import ModelOutputs, as_classification, as_regression
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
-from vicinal.probability_models import NeighborVotes
+from vicinal.probability_models import NeighborVotes, ProbabilityChain
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.reporting.gather import Json, ReportAnswers
 from vicinal.reporting.projections import Projection
@@ -214,7 +214,9 @@ def neighbor_words(predictor: SetPredictor | IntervalPredictor) -> tuple[str, st
 def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | NeighborScales | None:
     """Return the fitted part, besides the localizer, that uses neighbors."""
     if isinstance(predictor, SetPredictor):
-        return predictor.probability_model if isinstance(predictor.probability_model, NeighborVotes) else None
+        model = predictor.probability_model
+        last = model.parts[-1] if isinstance(model, ProbabilityChain) else model
+        return last if isinstance(last, NeighborVotes) else None
     score = predictor.score
     return score.scale if isinstance(score, ScaledResidual) and isinstance(score.scale, NeighborScales) else None
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from vicinal.errors import InvalidValue
 from vicinal.neighbors.localizers import BoundLocalizer
 from vicinal.neighbors.reference import Reference
+from vicinal.probability_models.chain import ProbabilityChain
 from vicinal.probability_models.model import SMALLEST_PROBABILITY, ProbabilityModel, VotingModel, softmax
 from vicinal.representations import RowArrays, RowMap
 from vicinal.torch.blocks import Cost
@@ -201,7 +202,11 @@ class TensorProbabilities(TensorModule):
         super().__init__()
         self.model, self.normalized = model, normalized
         self.voters: TensorReference | None = None
-        if isinstance(model, VotingModel):
+        self.chain = nn.ModuleList()
+        if isinstance(model, ProbabilityChain):
+            for number, part in enumerate(model.parts):
+                self.chain.append(TensorProbabilities(part, precision, normalized=normalized or number > 0))
+        elif isinstance(model, VotingModel):
             voters = model.voters
             self.mapping = TensorMap(voters.representation_map)
             near = BoundLocalizer(voters.localizer, len(voters) - 1)
@@ -211,8 +216,15 @@ class TensorProbabilities(TensorModule):
             self.part = TensorPart(model)
 
     @property
+    def _parts(self) -> list[TensorProbabilities]:
+        """The models of a chain; empty without one."""
+        return [part for part in self.chain if isinstance(part, TensorProbabilities)]
+
+    @property
     def equal(self) -> float:
         """How much scores may differ between devices."""
+        if self.chain:
+            return max(part.equal for part in self._parts)
         if self.voters is None:
             return EQUAL
         rows = self.voters.rows
@@ -222,17 +234,29 @@ class TensorProbabilities(TensorModule):
     @property
     def cost(self) -> Cost:
         """Memory for a row, besides its labels."""
-        return Cost(0, 0) if self.voters is None else self.voters.cost
+        found = Cost(0, 0) if self.voters is None else self.voters.cost
+        for part in self._parts:
+            found |= part.cost
+        return found
 
     @property
     def width(self) -> int | None:
         """The width of representations: 0 if none are read, None if it is not known."""
+        if self.chain:
+            widths = [part.width for part in self._parts]
+            return None if None in widths else max(width for width in widths if width is not None)
         if self.voters is not None:
             return self.mapping.input_width(self.voters.width)
         return None if self.model is not None and self.model.reads_representations else 0
 
     def forward(self, outputs: Tensor, representations: Tensor, *, listed: bool) -> Tensor:
-        """Return the probabilities of each row, (q, classes)."""
+        """Return the probabilities of each row, (q, classes), from outputs of (q, classes) or (q, views, classes)."""
+        if outputs.ndim > 2 and (self.model is None or not self.model.reads_views):  # noqa: PLR2004  view 0
+            outputs = outputs[:, 0]
+        for part in self._parts:
+            outputs = part(outputs, representations, listed=listed)
+        if self.chain:
+            return outputs
         if self.model is None:
             return at_least_single(outputs) if self.normalized else softmax(xp, outputs.double())
         logits = outputs.double()

@@ -173,7 +173,7 @@ def test_exported_views_are_read_again(suffix, tmp_path):
     from vicinal.service.exporting import WRITERS
 
     columns = {"logits": LOGITS, "labels": LABELS}
-    with open(tmp_path / f"x{suffix}", "wb") as file:
+    with (tmp_path / f"x{suffix}").open("wb") as file:
         WRITERS[suffix](columns, file)
     outputs, _ = recognize_columns(open_table([str(tmp_path / f"x{suffix}")])).whole()
     assert np.array_equal(outputs.logits, LOGITS)
