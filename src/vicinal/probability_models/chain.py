@@ -139,3 +139,9 @@ class ProbabilityChain(ProbabilityModel):
     def reads_views(self) -> bool:
         """Whether the first model reads views."""
         return self.parts[0].reads_views
+
+
+def find_view_average(model: ProbabilityModel | None) -> ViewAverage | None:
+    """Return the model that averages views, alone or at the beginning of a chain; None without one."""
+    first = model.parts[0] if isinstance(model, ProbabilityChain) else model
+    return first if isinstance(first, ViewAverage) else None
