@@ -41,6 +41,7 @@ from vicinal.outputs import (
 from vicinal.persistence.artifact import ArtifactInfo, Document, save
 from vicinal.persistence.parts import is_lossless
 from vicinal.probability_models import ProbabilityModel, probability_chunks
+from vicinal.probability_models.chain import find_view_average
 from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
 from vicinal.regions import PredictionIntervals, PredictionSets, TargetRange
 from vicinal.representations import Chained, Rounded, RowMap
@@ -743,6 +744,12 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
     def _extras(self) -> list[str]:
         model = self.probability_model
         return [] if model is None else [f"probability_model={type(model).__name__}"]
+
+    @property
+    def n_views(self) -> int | None:
+        """Number of views that a row must have; None if only the input itself, view 0, is read."""
+        average = find_view_average(self.probability_model)
+        return self.score.n_views if average is None else len(average.weights)
 
     def _describe_views(self, probability: float | None) -> str:
         return self.score.describe_views(probability, local=bool(self.calibration.width))

@@ -79,6 +79,11 @@ class OverViews(ClassificationScore):
         """Seed of the wrapped score."""
         return self.score.seed
 
+    @property
+    def n_views(self) -> int | None:
+        """Number of views of each calibration row."""
+        return self.views
+
     def for_views(self, n_views: int) -> OverViews:
         """Return the score for calibration rows with this number of views."""
         return replace(self, views=n_views)

@@ -117,6 +117,11 @@ class ClassificationScore(InheritsDocs, ABC):
         found: Bools = self.formula(xp, xp.astype(probabilities, xp.float64), uniforms) <= thresholds[:, None]
         return found
 
+    @property
+    def n_views(self) -> int | None:
+        """Number of views for which the score was calibrated; None if it reads one view only."""
+        return None
+
     def for_views(self, n_views: int) -> ClassificationScore:
         """Return the score for calibration rows with this number of views.
 
