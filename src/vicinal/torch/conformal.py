@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from vicinal.probability_models import ViewAverage
 from vicinal.probability_models.chain import find_view_average
-from vicinal.scores import OverViews
 from vicinal.torch.blocks import Cost
 from vicinal.torch.namespace import xp
 from vicinal.torch.tensor_parts import (
@@ -40,7 +38,8 @@ class Conformal(TensorModule):
     def __init__(self, predictor: SetPredictor, precision: Precision, *, normalized: bool) -> None:
         super().__init__()
         self.n_classes, self.seed = predictor.n_classes, predictor.score.seed
-        self.averaged, self.scored = _views_read(predictor)
+        self.averaged = find_view_average(predictor.probability_model)
+        self.views_apart, self.views = predictor.score.reads_views, predictor.n_views
         self.score = TensorPart(predictor.score)
         self.mapping = TensorMap(predictor.representation_map)
         self.probabilities = TensorProbabilities(predictor.probability_model, precision, normalized=normalized)
@@ -61,14 +60,9 @@ class Conformal(TensorModule):
         return {width for width in (near, self.probabilities.width) if width}
 
     @property
-    def views(self) -> int | None:
-        """Number of views that a row must have; None if only view 0 is read."""
-        return self.scored if self.averaged is None else len(self.averaged.weights)
-
-    @property
     def needed(self) -> tuple[int, ...] | None:
         """Views on which the network must run; None for all."""
-        if self.scored is not None or self.reads_representations:  # representations are means over all views
+        if self.views_apart or self.reads_representations:  # representations are means over all views
             return None
         return (0,) if self.averaged is None else self.averaged.needed
 
@@ -95,7 +89,7 @@ class Conformal(TensorModule):
         own = outputs[:, 0] if views else outputs
         bare = own[:, :0] if representations is None else at_least_single(representations)
         scored = None
-        if views and self.scored is not None:
+        if views and self.views_apart:
             each = [self.probabilities(outputs[:, view], bare, listed=listed) for view in range(outputs.shape[1])]
             chances, scored = each[0], torch.stack(each, dim=1)
         else:
@@ -115,9 +109,3 @@ class Conformal(TensorModule):
             broken = ~outputs.flatten(1).isfinite().all(1) | ~bare.isfinite().all(1)
             mask, thresholds = mask | broken[:, None], torch.where(broken, math.inf, thresholds)
         return mask, thresholds, chances.amax(1)
-
-
-def _views_read(predictor: SetPredictor) -> tuple[ViewAverage | None, int | None]:
-    """Return the model that averages views, and the number of views that the score reads apart, where there are any."""
-    scored = predictor.score.views if isinstance(predictor.score, OverViews) else None
-    return find_view_average(predictor.probability_model), scored

@@ -545,7 +545,7 @@ def _check_shapes(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
         )
         raise ShapeMismatch(msg, argument="outputs", expected=classes, found=tuple(outputs.shape))
     views = outputs.shape[1] if outputs.ndim > 2 else 1  # noqa: PLR2004  rows, views, classes
-    if conformal.views not in (None, views) and not (conformal.scored is not None and views == 1):
+    if conformal.views not in (None, views) and not (conformal.views_apart and views == 1):
         msg = f"outputs must have {conformal.views} views of each row, as in calibration; got {views}."
         raise ShapeMismatch(msg, argument="outputs", expected=conformal.views, found=views)
     if outputs.device != home:
@@ -582,7 +582,7 @@ def _check_values(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
 def _check_views(views: Views | None, conformal: Conformal) -> None:
     """Refuse another number of views than the predictor was calibrated with."""
     given = 1 if views is None else len(views)
-    if conformal.views in (None, given) or (conformal.scored is not None and given == 1):
+    if conformal.views in (None, given) or (conformal.views_apart and given == 1):
         return
     msg = (
         f"the predictor reads {conformal.views} views of each row; pass the views that collect was given: got {given}."

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import vicinal as vc
+from tests.instances import view_rows
 from vicinal.tables import open_table
 from vicinal.tables.rows import recognize_columns
 
@@ -177,3 +178,25 @@ def test_exported_views_are_read_again(suffix, tmp_path):
         WRITERS[suffix](columns, file)
     outputs, _ = recognize_columns(open_table([str(tmp_path / f"x{suffix}")])).whole()
     assert np.array_equal(outputs.logits, LOGITS)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".jsonl"])
+def test_files_with_views_are_predicted_in_pieces(suffix, tmp_path, monkeypatch):
+    from vicinal._util.work import within
+    from vicinal.tables.batch.job import predict_file
+
+    fitting, (outputs, labels) = view_rows(300, 1), view_rows(200, 2)
+    model = vc.ProbabilityChain.fit(*fitting)
+    predictor = vc.calibrate(outputs, labels, 0.8, localizer=vc.Uniform(20), probability_model=model)
+    test, _ = view_rows(500, 3)
+    columns = {"logits": test.logits, "representations": test.representations}
+    if suffix == ".npz":
+        np.savez(tmp_path / "x.npz", **columns)
+    else:
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
+        (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    with within("2 MB"):
+        predict_file(predictor, recognize_columns(open_table([str(tmp_path / f"x{suffix}")])), tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as found:
+        assert np.array_equal(found["members"], predictor.predict(test).members)
