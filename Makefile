@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-all bench bench-search bench-serve bench-cluster race reproduce reproduce-small docs linkcheck lint clean
+.PHONY: demo test test-all bench bench-search bench-serve bench-cluster race reproduce reproduce-small difficulty docs linkcheck lint clean
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -52,6 +52,11 @@ reproduce-small: .venv/.dev
 	rm -rf build/small build/reproduce-small
 	$(BIN)/python -m experiments.make_small build/small
 	$(BIN)/python -m experiments all --small --data build/small --trained build/small/trained --out build/reproduce-small
+
+# What neighbors that are as hard gain: the tables and the figure of docs/explanation/difficulty.md.
+difficulty: .venv/.dev
+	$(BIN)/python -m experiments.difficulty $(DATA) --page
+	$(BIN)/python -m experiments.oracle $(DATA) --page
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/core.py

@@ -15,12 +15,15 @@ from vicinal._util.splitting import split_rows
 from vicinal.calibration import Exact, Method, PaperLiteral, Split
 from vicinal.calibration.naive import naive_sets
 from vicinal.evaluation.metrics import evaluate
-from vicinal.neighbors.localizers import Exponential, Localizer
+from vicinal.neighbors.localizers import Exponential, Localizer, Uniform
 from vicinal.outputs import ClassificationOutputs
 from vicinal.predictor.calibrate import calibrate
 from vicinal.probability_models import TemperatureScaling
 from vicinal.probability_models.model import apply_checked
 from vicinal.regions import PredictionSets
+from vicinal.representations import RowMap
+from vicinal.representations.coordinates import Entropy
+from vicinal.representations.difficulty import DifficultyMap
 from vicinal.scores import APS, LAC, RAPS, ClassificationScore, NeverEmpty
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.tuning import tune
@@ -30,6 +33,10 @@ Rows = tuple[ClassificationOutputs, Ints]
 
 WAYS: Mapping[str, Method] = {"Split": Split(), "Exact": Exact(), "PaperLiteral": PaperLiteral()}
 FORCED = "{}, top label forced in"
+DIFFICULTY = ", difficulty"
+"""The end of the names of ways whose neighbors are as hard."""
+
+DIFFICULTY_NEAR = Uniform(0.1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +59,14 @@ class Cut:
         """Return a chooser on the tuning rows."""
         return Chooser(*self.rows["tuning"], self.coverage, lists, self.scaling)
 
-    def sets(self, score: ClassificationScore, localizer: Localizer | None, method: Method) -> PredictionSets:
+    def sets(
+        self, score: ClassificationScore, localizer: Localizer | None, method: Method,
+        representation_map: RowMap | None = None,
+    ) -> PredictionSets:  # fmt: skip
         """Calibrate and predict the test rows."""
         predictor = calibrate(
             *self.rows["calibration"], self.coverage, score=score, localizer=localizer,
-            probability_model=self.scaling, method=method,
+            probability_model=self.scaling, method=method, representation_map=representation_map,
         )  # fmt: skip
         return predictor.predict(self.rows["test"][0])
 
@@ -109,9 +119,26 @@ def every_way(cut: Cut, lists: ChoiceLists, advance: Callable[[str], None]) -> d
     return found
 
 
+def difficulty_ways(cut: Cut, lists: ChoiceLists, advance: Callable[[str], None]) -> dict[str, Numbers]:
+    """Return the results of each score with neighbors of similar entropy; only the penalty of RAPS is chosen."""
+    advance("choosing penalty")
+    chooser = cut.chooser(lists)
+    fitted = DifficultyMap(Entropy()).fit(*cut.rows["tuning"], cut.scaling)
+    exact = {"Exact": WAYS["Exact"]}
+    found: dict[str, Numbers] = {}
+    scores = {"APS": (APS(), NeverEmpty(APS())), "RAPS": (chooser.raps(), chooser.raps(NeverEmpty))}
+    for name, pair in scores.items():
+        for score in pair:
+            advance(repr(score))
+            found.update(_three_ways(cut, name, score, DIFFICULTY_NEAR, exact, DIFFICULTY, fitted))
+    sets = cut.sets(LAC(), DIFFICULTY_NEAR, WAYS["Exact"], fitted)
+    return {**found, f"LAC, Exact{DIFFICULTY}": cut.measure(sets)}
+
+
 def _three_ways(
-    cut: Cut, name: str, score: ClassificationScore, near: Localizer, ways: Mapping[str, Method], ending: str
-) -> Iterator[tuple[str, Numbers]]:
+    cut: Cut, name: str, score: ClassificationScore, near: Localizer, ways: Mapping[str, Method], ending: str,
+    representation_map: RowMap | None = None,
+) -> Iterator[tuple[str, Numbers]]:  # fmt: skip
     """Yield one score under each method; if it may leave sets empty, also with the top label added afterwards."""
     never = isinstance(score, NeverEmpty)
     title = f"NeverEmpty({name})" if never else name
@@ -120,7 +147,7 @@ def _three_ways(
         chosen: dict[str, object] = {"score": repr(score)}
         if way != "Split":
             chosen |= {"localizer": repr(near), "neighbor_share": neighbor_share(near, n)}
-        sets = cut.sets(score, near, method)
+        sets = cut.sets(score, near, method, representation_map)
         yield f"{title}, {way}{ending}", cut.measure(sets, **chosen)
         if not never:
             yield f"{FORCED.format(title)}, {way}{ending}", cut.measure(cut.force_top(sets), **chosen)

@@ -65,6 +65,28 @@ def against_epochs(epochs: Sequence[int], silhouettes: Sequence[float], sizes: C
     return figure
 
 
+def against_rows(rows: Sequence[int], errors: Curves, unevenness: Curves, title: str) -> Figure:
+    """Draw how far thresholds are from the true quantiles, and how uneven coverage is, against calibration rows."""
+    figure, panels = _panels(title)
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    words = ("error of log(threshold)", "mean |conditional coverage - target|")
+    for axes, curves, what in zip(panels, (errors, unevenness), words, strict=True):
+        _lines(axes, rows, curves)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xticks(rows)
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_minor_locator(NullLocator())
+        axes.set_xlabel("calibration rows")
+        axes.set_ylabel(what)
+    _legend(figure, panels[0], columns=5)
+    return figure
+
+
 def embeddings(found: Mapping[str, Any], title: str) -> Figure:
     """Draw t-SNE points of raw pixels and of representations, by class: color and marker tell them apart."""
     figure, panels = _panels(title)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from experiments import paper
 from experiments.means import MATCHED, Mean, Results
+from experiments.regression import DIFFICULTY
 from experiments.set_items import NOT_RUN
 from experiments.specs import Plan
 from experiments.tables import TextTable
 
-INTERVALS = ("CP", "CP at the paper's coverage", "NCP, Exact", "NCP, PaperLiteral", "NCP-All, Exact", "Tuned")
+INTERVALS = (
+    "CP", "CP at the paper's coverage", "NCP, Exact", DIFFICULTY, "NCP, PaperLiteral", "NCP-All, Exact", "Tuned",
+)  # fmt: skip
 
 
 def intervals(plan: Plan, results: Results, what: str) -> list[TextTable]:
@@ -27,7 +30,7 @@ def intervals(plan: Plan, results: Results, what: str) -> list[TextTable]:
 
 
 def _interval_cell(results: Results, key: str, way: str, what: str, digits: int) -> str:
-    runs = [run[way] for run in results.runs("intervals", key)]
+    runs = [run[way] for run in results.runs("difficulty-intervals" if way == DIFFICULTY else "intervals", key)]
     if not runs:
         return NOT_RUN
     if any(run[what] is None for run in runs):

@@ -125,7 +125,7 @@ def _drawing(plan: Plan, results: Results) -> Figure | None:
     return None
 
 
-SETS = ("sets", "tuned")
+SETS = ("sets", "difficulty", "tuned")
 CHOSEN = (
     "Temperature fitted on the scaling rows. Chosen on the tuning rows: the penalty of RAPS and the bandwidth from "
     "the paper's lists, k from shares of the calibration rows (2.5, 5, 10, 15, 30, 50 %), since the paper prints no "
@@ -133,15 +133,20 @@ CHOSEN = (
 )
 SCHEME = (
     f"{CHOSEN} The released code tries 500 neighbors, all, and half-way. *Tuned* is `vicinal.tune` with its defaults "
-    "on the tuning rows, which chooses score, probabilities and neighborhood (which may be everyone), then Exact."
+    "on the tuning rows, which chooses score, probabilities and neighborhood (which may be everyone), then Exact. "
+    "*Difficulty*: neighbors are the tenth of the calibration rows whose probabilities have the most similar entropy "
+    "(`DifficultyMap(Entropy())`, `Uniform(0.1)`); nothing but the penalty of RAPS is chosen."
 )
+INTERVALS = ("intervals", "difficulty-intervals")
 RECORDS_ABOUT = (
     "The paper's perceptron (15, 20, 30 nodes), trained ten times, each time on other rows; the 9,000 rows that it "
     "has not seen (600 of Concrete) are cut into thirds: calibration, tuning, test. Representation: the last hidden "
     "layer, float16. Gas turbine without CO and year; Facebook_1 with 25 columns recomputed from the raw ones; "
     "BlogFeedback: the publisher's training file. k and bandwidth are chosen on the tuning rows; NCP-All: all rows "
-    "as neighbors; *Tuned* is `vicinal.tune`. Mean (standard deviation over runs). One infinite interval makes the "
-    "mean infinite: PaperLiteral answers so where no score of the neighbors ranks high enough."
+    "as neighbors; *difficulty*: neighbors by rank of the prediction and of the mean log residual of the neighbors "
+    "among the tuning rows, `Uniform(0.1)`, nothing chosen; *Tuned* is `vicinal.tune`. Mean (standard deviation over "
+    "runs). One infinite interval makes the mean infinite: PaperLiteral answers so where no score of the neighbors "
+    "ranks high enough."
 )
 ITEMS: Mapping[str, Item] = {
     "splits": Item("The splits", ("sets",), set_items.splits),
@@ -165,11 +170,11 @@ ITEMS: Mapping[str, Item] = {
         "Share of calibration rows used as neighbors", ("sets",), set_items.shares, words=set_words.share_words
     ),
     "interval-length": Item(
-        "Interval length", ("intervals",), partial(interval_items.intervals, what="size"),
+        "Interval length", INTERVALS, partial(interval_items.intervals, what="size"),
         words=interval_items.interval_words, about=RECORDS_ABOUT,
     ),
     "interval-coverage": Item(
-        "Interval coverage", ("intervals",), partial(interval_items.intervals, what="coverage"),
+        "Interval coverage", INTERVALS, partial(interval_items.intervals, what="coverage"),
         words=interval_items.interval_coverage_words, about=RECORDS_ABOUT,
     ),
     "silhouette": Item(

@@ -31,6 +31,8 @@ How to read it:
   Algorithm 2 to the letter, without a guarantee. **Released code** is what the authors' program does, which is neither:
   scores times exp(-distance / width) among logits, a plain interpolated quantile, the width bisected on held-out
   coverage.
+- **difficulty**: neighbors are rows that are as hard for the model, instead of rows whose representations look alike
+  ([why](difficulty.md)).
 - Sizes can be compared only at the same coverage: here, if mean coverages differ by less than .005.
 - "not run here": the data was not available. The [end of the page](#not-run-here) says what to download.
 

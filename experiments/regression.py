@@ -12,12 +12,16 @@ from vicinal._util.arrays import Floats
 from vicinal._util.splitting import split_rows
 from vicinal.calibration import Exact, Method, PaperLiteral, Split
 from vicinal.evaluation.metrics import evaluate
+from vicinal.neighbors.localizers import Uniform
 from vicinal.outputs import RegressionOutputs
 from vicinal.predictor.calibrate import calibrate
+from vicinal.representations.coordinates import NeighborResidual, Prediction
+from vicinal.representations.difficulty import DifficultyMap
 from vicinal.scores import AbsoluteResidual
 from vicinal.tuning import tune
 
 Numbers = dict[str, Any]
+DIFFICULTY = "NCP, difficulty, Exact"
 
 
 def every_interval(
@@ -45,11 +49,26 @@ def every_interval(
         "NCP-All, Exact": (coverage, {**plain, "localizer": everyone, "method": Exact()}, {}),
         "Tuned": (coverage, dict(best.settings), {"chosen": best.winner.name}),
     }
-    found = {}
-    for name, (asked, settings, more) in ways.items():
-        predictor = calibrate(*rows["calibration"], asked, **settings)
-        result = evaluate(predictor.predict(rows["test"][0]), rows["test"][1])
-        # An interval may be infinite: then the mean length is, which JSON cannot say.
-        numbers = {"coverage": result.coverage, "size": result.mean_size if np.isfinite(result.mean_size) else None}
-        found[name] = {**numbers, "infinite": result.full_share, **more}
-    return found
+    return {name: {**_measure(rows, asked, settings), **more} for name, (asked, settings, more) in ways.items()}
+
+
+def difficulty_interval(
+    data: tuple[RegressionOutputs, Floats], parts: Mapping[str, float | None], coverage: float, seed: int
+) -> dict[str, Numbers]:
+    """Return the results with neighbors of similar prediction and similar errors nearby; nothing is chosen."""
+    outputs, targets = data
+    cut = split_rows(len(targets), parts, seed)
+    rows = {part: (outputs[at], targets[at]) for part, at in cut.items()}
+    fitted = DifficultyMap(Prediction(), NeighborResidual()).fit(*rows["tuning"])
+    settings = {"score": AbsoluteResidual(), "localizer": Uniform(0.1), "representation_map": fitted}
+    return {DIFFICULTY: _measure(rows, coverage, {**settings, "method": Exact()})}
+
+
+def _measure(
+    rows: Mapping[str, tuple[RegressionOutputs, Floats]], coverage: float, settings: Mapping[str, Any]
+) -> Numbers:
+    predictor = calibrate(*rows["calibration"], coverage, **settings)
+    result = evaluate(predictor.predict(rows["test"][0]), rows["test"][1])
+    # An interval may be infinite: then the mean length is, which JSON cannot say.
+    size = result.mean_size if np.isfinite(result.mean_size) else None
+    return {"coverage": result.coverage, "size": size, "infinite": result.full_share}

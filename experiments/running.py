@@ -19,7 +19,7 @@ from vicinal._util.files import replacing
 from vicinal.errors import InvalidArgument, MissingFile
 
 ALL = "all"
-OF_NETWORKS = {"sets", "tuned", "silhouettes", "times"}
+OF_NETWORKS = {"sets", "difficulty", "tuned", "silhouettes", "times"}
 
 
 @dataclass(frozen=True)

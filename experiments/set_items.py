@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from experiments import paper
+from experiments.classification import DIFFICULTY
 from experiments.means import Mean, Results
 from experiments.specs import PARTS, Network, Plan
 from experiments.tables import TextTable
@@ -23,12 +24,20 @@ COLUMNS = {
     "forced in after, Exact": "{}, top label forced in, Exact",
     "as returned, Exact": "{}, Exact",
     "NeverEmpty, Exact": "NeverEmpty({}), Exact",
+    "forced in after, difficulty, Exact": "{}, top label forced in, Exact, difficulty",
+    "as returned, difficulty, Exact": "{}, Exact, difficulty",
+    "NeverEmpty, difficulty, Exact": "NeverEmpty({}), Exact, difficulty",
     "forced in after, PaperLiteral": "{}, top label forced in, PaperLiteral",
     "as returned, PaperLiteral": "{}, PaperLiteral",
     "NeverEmpty, PaperLiteral": "NeverEmpty({}), PaperLiteral",
     "released code": "Released code, {}",
 }
 """What stands above a column, and the way that fills it."""
+
+OTHERS = {
+    "naive": "Naive", "LAC, Split": "LAC, Split", "LAC, difficulty, Exact": f"LAC, Exact{DIFFICULTY}",
+    "tuned, Exact": TUNED,
+}  # fmt: skip
 
 
 def matrix(plan: Plan, results: Results, what: str) -> list[TextTable]:
@@ -45,10 +54,7 @@ def matrix(plan: Plan, results: Results, what: str) -> list[TextTable]:
         rows.append([f"paper: NCP({score})", *(_print(one, f"NCP({score})", what) for one in networks)])
         found.append(TextTable(f"{WORDS[what]}, {score}. {TARGETS}", heads, rows))
     rows = [["paper: Naive", *(_print(one, "Naive", what) for one in networks)]]
-    rows += [
-        [name, *(_cell(results, one, way, what) for one in networks)]
-        for name, way in {"naive": "Naive", "LAC, Split": "LAC, Split", "tuned, Exact": TUNED}.items()
-    ]
+    rows += [[name, *(_cell(results, one, way, what) for one in networks)] for name, way in OTHERS.items()]
     found.append(TextTable(f"{WORDS[what]}, other sets; tuned over {_tuned_runs(plan)} runs. {TARGETS}", heads, rows))
     if others:
         rows = [[title(one), *(_print(one, name, what) for name in paper.SETS), NOT_RUN] for one in others]
@@ -69,7 +75,7 @@ def details(plan: Plan, results: Results) -> list[TextTable]:
         runs = results.runs("sets", network.key)
         if not runs:
             continue
-        ways = [*runs[0], TUNED]
+        ways = [*runs[0], *(way for run in results.runs("difficulty", network.key)[:1] for way in run), TUNED]
         rows = []
         for way in ways:
             cells = [_cell(results, network, way, what) for what in ("coverage", "size", "worst_decile")]
@@ -156,6 +162,8 @@ def mean_of(results: Results, network: Network, way: str, what: str) -> Mean | N
     """Return a number of a way over the runs; None where it was not run."""
     if way == TUNED:
         return results.mean_of_tuned(network.key, what)
+    if way.endswith(DIFFICULTY):
+        return results.mean("difficulty", network.key, way, what)
     return results.mean("sets", network.key, way, what)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from experiments import paper
+from experiments.classification import DIFFICULTY
 from experiments.means import MATCHED, Mean, Results
 from experiments.set_items import mean_of, title
 from experiments.specs import Network, Plan
@@ -18,6 +19,10 @@ EFFECTS: Mapping[str, tuple[str, str]] = {
     "neighborhood on NeverEmpty(APS): Split to Exact": (NEVER, NEAR),
     "neighborhood on RAPS: Split to Exact": ("RAPS, Split", "RAPS, Exact"),
     "neighborhood on NeverEmpty(RAPS): Split to Exact": ("NeverEmpty(RAPS), Split", "NeverEmpty(RAPS), Exact"),
+    "difficulty on APS: Split to Exact": ("APS, Split", "APS, Exact, difficulty"),
+    "difficulty on NeverEmpty(APS): Split to Exact": (NEVER, "NeverEmpty(APS), Exact, difficulty"),
+    "difficulty on RAPS: Split to Exact": ("RAPS, Split", "RAPS, Exact, difficulty"),
+    "difficulty on LAC: Split to Exact": ("LAC, Split", "LAC, Exact, difficulty"),
     "NeverEmpty(APS), Split, to the released code on APS": (NEVER, RELEASED),
     "NeverEmpty(APS), Exact: k neighbors to all rows": (NEAR, f"{NEAR}, all rows"),
     "APS, Split, to the top label forced in after": ("APS, Split", FORCED),
@@ -32,6 +37,8 @@ def effects(plan: Plan, results: Results) -> list[TextTable]:
     networks = _run(plan, results)
     rows = []
     for effect, pair in EFFECTS.items():
+        if pair[1].endswith(DIFFICULTY) and not results.done.get("difficulty"):
+            continue
         cells = []
         for network in networks:
             change, matched = _change(results, network, *pair)
@@ -67,6 +74,13 @@ def size_words(plan: Plan, results: Results) -> list[str]:
         )
         for score in ("APS", "NeverEmpty(APS)", "RAPS", "NeverEmpty(RAPS)")
     }  # fmt: skip
+    if results.done.get("difficulty"):
+        pairs |= {
+            f"- At matched coverage, neighbors that are as hard (Split to Exact) on {score}: ": (
+                f"{score}, Split", f"{score}, Exact, difficulty",
+            )
+            for score in ("APS", "NeverEmpty(APS)", "RAPS", "NeverEmpty(RAPS)", "LAC")
+        }  # fmt: skip
     return told + [words + _match(results, _run(plan, results), *pair) for words, pair in pairs.items()]
 
 
@@ -110,6 +124,11 @@ def way_words(plan: Plan, results: Results) -> list[str]:
     pairs = {"NeverEmpty(APS) instead of APS, Split": ("APS, Split", NEVER)}
     for score in ("APS", "NeverEmpty(APS)", "RAPS", "NeverEmpty(RAPS)"):
         pairs[f"The neighborhood (Split to Exact) on {score}"] = f"{score}, Split", f"{score}, Exact"
+    for score in (
+        ("APS", "NeverEmpty(APS)", "RAPS", "NeverEmpty(RAPS)", "LAC") if results.done.get("difficulty") else ()
+    ):
+        words = f"Neighbors that are as hard (Split to Exact) on {score}"
+        pairs[words] = f"{score}, Split", f"{score}, Exact, difficulty"
     for words, (before, after) in pairs.items():
         fair = [one for one in _run(plan, results) if _change(results, one, before, after)[1]]
         numbers = [[mean_of(results, one, way, "worst_decile") for way in (before, after)] for one in fair]

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments import paper
-from experiments.classification import Cut, bandwidth_ways, every_way, tuned_way
+from experiments.classification import Cut, bandwidth_ways, difficulty_ways, every_way, tuned_way
 from experiments.clusters import silhouette
 from experiments.embedding import embed
 from experiments.images import cifar_images
 from experiments.pieces import Advance, Piece
-from experiments.regression import every_interval
+from experiments.regression import difficulty_interval, every_interval
 from experiments.runtime import prediction_seconds
 from experiments.sources import Folders, digest, read_outputs, read_runs
 from experiments.specs import Network, Plan, TableSpec
@@ -92,6 +92,17 @@ def _sets(lab: Lab) -> Iterator[Piece]:
             yield Piece("sets", network.key, run, lab.marks(path), settings, work)
 
 
+def _difficulty(lab: Lab) -> Iterator[Piece]:
+    for network, path in lab.there():
+        for run in range(network.runs):
+
+            def work(advance: Advance, network: Network = network, path: Path = path, run: int = run) -> Any:
+                return difficulty_ways(lab.cut(network, path, run), lab.plan.lists, advance)
+
+            settings = f"{_of_network(network)}, {lab.plan.lists}"
+            yield Piece("difficulty", network.key, run, lab.marks(path), settings, work)
+
+
 def _tune(lab: Lab) -> Iterator[Piece]:
     for network, path in lab.there():
         for run in range(network.tuned_runs):
@@ -130,6 +141,21 @@ def _interval(lab: Lab, table: TableSpec, path: Path, run: int, advance: Advance
     reached = paper.interval(table.record.name)["CP coverage"].mean
     data = read_runs(path, run + 1)[run]
     return every_interval(data, table.parts, table.coverage, reached, lab.plan.lists, run)
+
+
+def _difficulty_intervals(lab: Lab) -> Iterator[Piece]:
+    for table in lab.plan.tables:
+        path = lab.folders.find(table.file)
+        for run in range(table.runs if path is not None else 0):
+            assert path is not None
+            settings = f"parts {dict(table.parts)}, coverage {table.coverage}"
+            work = partial(_difficulty_interval, table, path, run)
+            yield Piece("difficulty-intervals", table.key, run, lab.marks(path), settings, work)
+
+
+def _difficulty_interval(table: TableSpec, path: Path, run: int, advance: Advance) -> Any:
+    advance("intervals")
+    return difficulty_interval(read_runs(path, run + 1)[run], table.parts, table.coverage, run)
 
 
 def _silhouettes(lab: Lab) -> Iterator[Piece]:
@@ -244,9 +270,11 @@ READERS: Mapping[str, Callable[[Any], object]] = {"statistics": _check_epochs, "
 
 STUDIES: Mapping[str, Callable[[Lab], Iterator[Piece]]] = {
     "sets": _sets,
+    "difficulty": _difficulty,
     "tuned": _tune,
     "bandwidths": _bandwidths,
     "intervals": _intervals,
+    "difficulty-intervals": _difficulty_intervals,
     "silhouettes": _silhouettes,
     "drawings": _drawings,
     "times": _times,

@@ -105,6 +105,7 @@ from .tuning import Bayesian as Bayesian
 from .tuning import Candidate as Candidate
 from .tuning import ClassGap as ClassGap
 from .tuning import DecileGap as DecileGap
+from .tuning import ExcessRisk as ExcessRisk
 from .tuning import Grid as Grid
 from .tuning import MeanSize as MeanSize
 from .tuning import Space as Space

@@ -272,7 +272,8 @@ def _check_model_in_torch(model: ProbabilityModel, outputs: ClassificationOutput
 
     from vicinal.torch.tensor_parts import Precision, TensorProbabilities
 
-    module = TensorProbabilities(model, Precision(None, tf32=False), normalized=outputs.logits is None)
+    precision, normalized = Precision(None, tf32=False), outputs.logits is None
+    module = TensorProbabilities(model, precision, normalized=normalized, in_numpy=False)
     rows = outputs.given[:, :0] if outputs.representations is None else outputs.representations
     given = outputs.probabilities if outputs.logits is None else outputs.logits
     tensors = torch.from_numpy(np.array(given)), torch.from_numpy(np.array(rows))

@@ -111,7 +111,9 @@ def test_advice_says_what_was_seen():
     thin = vc.calibrate(outputs[:1000], y[:1000], 0.9, localizer=vc.Uniform(3))
     assert "use more neighbors" in vc.diagnose(thin, outputs[1000:], y[1000:]).advice
     none = vc.calibrate(outputs[:1000], y[:1000], 0.9, method=vc.Split())
-    assert "gives the same answers as plain split: no neighborhood" in vc.diagnose(none, outputs[1000:], y[1000:]).advice
+    assert (
+        "gives the same answers as plain split: no neighborhood" in vc.diagnose(none, outputs[1000:], y[1000:]).advice
+    )
     scaled = vc.ScaledResidual(vc.NeighborScales.fit(outputs[:500], y[:500]))
     alone = vc.calibrate(outputs[500:1000], y[500:1000], 0.9, score=scaled, method=vc.Split())
     assert "as plain split with the same scales does" in vc.diagnose(alone, outputs[1000:], y[1000:]).advice

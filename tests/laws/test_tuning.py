@@ -30,7 +30,7 @@ from vicinal.representations import RepresentationMap
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.tuning.bench import Bench, LabelScores, ValueScores, neighborhoods
 from vicinal.tuning.choose import ChoiceSaving
-from vicinal.tuning.judge import Judge, Several
+from vicinal.tuning.judge import Judge, Judged, Several
 from vicinal.tuning.report import localizer_words, part_words, score_words
 from vicinal.tuning.strategies import Strategy
 
@@ -291,13 +291,16 @@ def test_more_rows_than_judge_are_drawn_but_fitted_on():
     assert len(report.winner.probability_model.voters) == 400
 
 
-def test_without_representations_only_everyone_is_tried_and_it_says_so():
+def test_without_representations_neighbors_are_as_hard_and_without_both_it_says_so():
     outputs, labels = classification_rows(100, seed=1)
-    report = vc.tune(vc.ModelOutputs.from_logits(outputs.logits), labels, 0.8)
-    assert all(candidate.everyone for candidate in report.candidates)
-    assert any("no representations" in note for note in report.notes)
-    bayes = vc.tune(vc.ModelOutputs.from_logits(outputs.logits), labels, 0.8, strategy=vc.Bayesian(3))
-    assert len(bayes.candidates) == len(report.candidates)
+    bare = vc.ModelOutputs.from_logits(outputs.logits)
+    report = vc.tune(bare, labels, 0.8)
+    maps = {str(candidate.representation_map) for candidate in report.candidates if not candidate.everyone}
+    assert maps == {f"DifficultyMap({one}), fitted" for one in ("Entropy()", "Confidence()", "NaiveSetSize(mass=0.95)")}
+    assert len(vc.tune(bare, labels, 0.8, strategy=vc.Bayesian(3)).candidates) > 3
+    none = vc.tune(bare, labels, 0.8, strategy=vc.Grid(vc.Space(representation_map=[None])))
+    assert all(candidate.everyone for candidate in none.candidates)
+    assert any("no representations" in note for note in none.notes)
 
 
 def test_a_class_without_rows_is_a_note_not_an_error():
@@ -400,3 +403,30 @@ def test_choosing_among_noise_saves_nothing_and_among_signal_what_it_saves():
     signal = [*noise, (rng.normal(size=500) + 0.5).astype(np.float32)]
     found = ChoiceSaving.of(signal, folds)
     assert found.mean == pytest.approx(float(signal[-1].mean()), abs=1e-6)
+
+
+def test_the_excess_risk_of_a_candidate_is_that_of_its_tenths():
+    rng = np.random.default_rng(4)
+    tenths = np.repeat(np.arange(10), 400)
+    shares = rng.uniform(0.7, 1.0, 10)
+    estimates = []
+    for _ in range(200):
+        covered = rng.random(4000) < shares[tenths]
+        judged = Judged(0.9, np.ones((4000, 3)), np.stack([covered] * 3, axis=1), tenths, None)
+        estimates.append(judged.excess_risk)
+    known = np.mean((shares - 0.9) ** 2)
+    assert abs(np.mean(estimates) - known) < 4 * np.std(estimates) / np.sqrt(200)
+    few = Judged(0.9, np.ones((20, 3)), np.ones((20, 3), bool), np.arange(20) % 10, None)
+    assert few.excess_risk is None
+    assert vc.ExcessRisk(0.005).excess(few) == 0
+    assert vc.ExcessRisk(0.005).excess(judged) == pytest.approx(max(0, judged.excess_risk - 0.005))
+
+
+def test_an_objective_of_excess_risk_is_met():
+    outputs, labels = classification_rows(400, seed=2)
+    loose = vc.tune(outputs, labels, 0.8, strategy=vc.Grid(FEW), objective=vc.ExcessRisk(0.5))
+    tight = vc.tune(outputs, labels, 0.8, strategy=vc.Grid(FEW), objective=vc.ExcessRisk(0.002))
+    assert loose.winner.size <= tight.winner.size
+    assert tight.winner.excess_risk <= loose.winner.excess_risk
+    with pytest.raises(vc.TooFewRows, match="ExcessRisk needs at least 200 tuning rows"):
+        vc.tune(outputs[:100], labels[:100], 0.8, objective=vc.ExcessRisk(0.01))

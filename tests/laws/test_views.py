@@ -348,3 +348,33 @@ def test_other_numbers_of_views_are_refused():
         predictor.predict(fewer)
     with pytest.raises(vc.ShapeMismatch, match="4 views of each row as in calibration; got 1"):
         vc.roll(predictor, fewer.view(0), new)
+
+
+@pytest.mark.parametrize("parts", ["chain", "over views"])
+def test_difficulty_maps_read_the_probabilities_of_views(parts):
+    outputs, labels = view_rows(240, 17)
+    model = vc.ProbabilityChain.fit(FITTING, LABELS) if parts == "chain" else None
+    score = vc.LAC() if parts == "chain" else vc.OverViews(vc.LAC(), 0.6)
+    hard = vc.DifficultyMap(vc.Entropy()).fit(FITTING, LABELS, model)
+    predictor = vc.calibrate(
+        outputs[:200],
+        labels[:200],
+        0.8,
+        score=score,
+        localizer=vc.Uniform(50),
+        representation_map=hard,
+        probability_model=model,
+    )
+    sets = predictor.predict(outputs[200:])
+    assert np.array_equal(sets.thresholds, predictor.thresholds(outputs[200:]))
+    single = [predictor.predict(outputs[i : i + 1]).members for i in range(200, 240)]
+    assert np.array_equal(sets.members, np.concatenate(single))
+    torch = pytest.importorskip("torch")
+    from vicinal.torch import ConformalModule
+
+    module = ConformalModule(
+        torch.nn.Flatten(), predictor, layer=None if parts == "over views" else lambda x: x, views=[len] * 3
+    )
+    tables = torch.from_numpy(outputs.logits[200:]), torch.from_numpy(outputs.representations[200:])
+    found = module.sets_of(*tables)
+    assert np.array_equal(found.mask.numpy(), sets.members)

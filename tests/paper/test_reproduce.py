@@ -206,17 +206,19 @@ def made_again(study, row, seed):
     return json.loads(json.dumps(piece.work(lambda word: None)))
 
 
+@pytest.mark.parametrize("study", ["intervals", "difficulty-intervals"])
 @pytest.mark.parametrize("seed", [0, 7])
-def test_a_cell_of_intervals_comes_out_again(seed):
-    found = next(one for one in stored("study-intervals") if (one["row"], one["seed"]) == ("concrete", seed))
-    assert same(made_again("intervals", "concrete", seed), found["result"])
+def test_a_cell_of_intervals_comes_out_again(study, seed):
+    found = next(one for one in stored(f"study-{study}") if (one["row"], one["seed"]) == ("concrete", seed))
+    assert same(made_again(study, "concrete", seed), found["result"])
 
 
 @pytest.mark.slow
-def test_a_cell_of_sets_comes_out_again():
+@pytest.mark.parametrize("study", ["sets", "difficulty"])
+def test_a_cell_of_sets_comes_out_again(study):
     key = ("cifar-100-resnet-101", 3)
-    found = next(one for one in stored("study-sets") if (one["row"], one["seed"]) == key)
-    assert same(made_again("sets", *key), found["result"])
+    found = next(one for one in stored(f"study-{study}") if (one["row"], one["seed"]) == key)
+    assert same(made_again(study, *key), found["result"])
 
 
 @pytest.mark.parametrize("way", ["APS, Split", "APS, Exact", "RAPS, Split", "RAPS, Exact"])

@@ -32,7 +32,7 @@ def test_robust_sets_are_covered_in_the_share_of_the_views():
     for kinds in ROBUST["rows"].values():
         assert mean("robust", "in the share", kinds) > 0.88
         assert mean("robust", "perturbed coverage", kinds) > robust.COVERAGE * robust.SHARE
-        assert mean("plain", "in the share", kinds) < 0.6
+        assert mean("plain", "in the share", kinds) < 0.7
 
 
 @pytest.mark.parametrize(("module", "found"), [(views, FOUND), (robust, ROBUST)])

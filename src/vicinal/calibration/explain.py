@@ -26,6 +26,9 @@ class Explanation:
         The threshold of `Split` on the same calibration rows.
     coverage : float
         The requested coverage.
+    common : str
+        What the neighbors are and have in common with the row, such as "calibration rows with about the same
+        prediction"; empty if they are near in the representation.
 
     Examples
     --------
@@ -41,6 +44,7 @@ class Explanation:
     threshold: float
     global_threshold: float
     coverage: float
+    common: str = ""
 
     def __repr__(self) -> str:
         count, levels = len(self.neighbors.rows), f"threshold {self.threshold:.6g}, global {self.global_threshold:.6g}"
@@ -65,6 +69,13 @@ class Explanation:
         near = self.neighbors
         if len(near.rows) == 0:
             return f"No neighbors. {levels}"
+        if self.common and not near.everyone:
+            below = near.weights[near.scores <= self.threshold].sum() / near.weights.sum()
+            shares = "" if np.all(near.weights == near.weights[0]) else ", weighted,"
+            count = "" if len(near.rows) == 1 else f"{len(near.rows)} "
+            return (
+                f"Among the {count}{self.common}, {below:.1%} of the scores{shares} are at most the threshold. {levels}"
+            )
         stand_in = " (no row within the radius: all rows are used)" if near.everyone else ""
         nearest = "" if np.isnan(near.distances[0]) else f", the nearest at distance {near.distances[0]:.4g}"
         count = "1 neighbor" if len(near.rows) == 1 else f"{len(near.rows)} neighbors"

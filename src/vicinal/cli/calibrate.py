@@ -31,7 +31,7 @@ from vicinal.persistence.artifact import ArtifactInfo, format_size
 from vicinal.persistence.load import open_tuning
 from vicinal.predictor import IntervalPredictor, SetPredictor
 from vicinal.predictor.calibrate import calibrate as calibrate_rows
-from vicinal.representations import Chained, Rounded
+from vicinal.representations import Chain, Chained, MapPlan, Rounded, RowMap
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.tuning import TuningReport
 
@@ -65,6 +65,14 @@ def calibrate(
         str | None,
         typer.Option(
             help='Neighbors and their weights, such as "Exponential(200, 10)" or "Uniform(0.1)".',
+            show_default=False,
+        ),
+    ] = None,
+    representation_map: Annotated[
+        str | None,
+        typer.Option(
+            help='Map by which rows are compared, such as difficulty, "DifficultyMap(Entropy(), Confidence())", '
+            'UnitLength or "Join([UnitLength(), DifficultyMap()])". A third of the rows is set aside to fit it.',
             show_default=False,
         ),
     ] = None,
@@ -103,7 +111,7 @@ def calibrate(
     chosen, near = parse_part(method, Method, "--method"), parse_part(search, NeighborSearch, "--search")
     check_out(out, *rows, tuned, model_file, class_names)
     report = None if tuned is None else open_tuning(tuned)
-    settings = _settings(report, _name(score, localizer), chosen, precision)
+    settings = _settings(report, _name(score, localizer, representation_map), chosen, precision)
     if target_range is not None:
         settings = {**settings, "target_range": parse_range(target_range)}
     if not chosen.local and not isinstance(near, ExactNeighborSearch):
@@ -141,13 +149,15 @@ def calibrate(
         typer.echo(f"saved: {out} ({format_size(info.length)})")
 
 
-def _name(score: str | None, localizer: str | None) -> dict[str, Any]:
-    """Return the parts that --score and --localizer describe."""
+def _name(score: str | None, localizer: str | None, representation_map: str | None) -> dict[str, Any]:
+    """Return the parts that --score, --localizer and --representation-map describe."""
     found: dict[str, Any] = {}
     if score is not None:
         found["score"] = parse_part(score, ClassificationScore | RegressionScore, "--score")
     if localizer is not None:
         found["localizer"] = parse_part(localizer, Localizer, "--localizer")
+    if representation_map is not None:
+        found["representation_map"] = parse_part(representation_map, RowMap | MapPlan, "--representation-map")
     return found
 
 
@@ -156,10 +166,11 @@ def _settings(
 ) -> dict[str, Any]:
     """Return the settings: those of --tuned, or those of the other options, never a mixture."""
     if tuned is not None and named:
-        msg = f"--tuned already holds all settings: leave out {' and '.join(f'--{name}' for name in named)}."
+        msg = f"--tuned already holds all settings: leave out {' and '.join(map(_option, named))}."
         raise Incompatible(msg)
-    if not method.local and "localizer" in named:
-        msg = f"--method {type(method).__name__} has no neighborhood: leave out --localizer."
+    near = [name for name in ("localizer", "representation_map") if name in named]
+    if not method.local and near:
+        msg = f"--method {type(method).__name__} has no neighborhood: leave out {' and '.join(map(_option, near))}."
         raise Incompatible(msg)
     found = named if tuned is None else tuned[1].settings
     if precision is None:
@@ -173,7 +184,14 @@ def _settings(
         msg = f"--precision with --method {type(method).__name__} needs --tuned or --localizer too."
         raise Incompatible(msg)
     first = found.get("representation_map")
+    if isinstance(first, MapPlan):
+        return {**found, "representation_map": Chain(first, last)}
     return {**found, "representation_map": last if first is None else Chained((first, last))}
+
+
+def _option(name: str) -> str:
+    """Return the option of an argument."""
+    return "--" + name.replace("_", "-")
 
 
 def _with_tuning(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import fields
 from inspect import signature
 from typing import Any
 
@@ -29,13 +30,20 @@ def parse_part(text: str, kind: Any, option: str) -> Any:
     except VicinalError:
         raise
     except (SyntaxError, ValueError, RecursionError) as error:
-        known = ", ".join(part.__name__ for part in list_registered(kind))
-        expected = f"a name such as {known}, with its arguments if it takes any"
+        expected = f"a name such as {_list_names(kind)}, with its arguments if it takes any"
         raise InvalidArgument(option, text, expected) from error
     if not isinstance(found, kind):
-        known = ", ".join(part.__name__ for part in list_registered(kind))
-        raise InvalidArgument(option, text, f"one of {known}")
+        raise InvalidArgument(option, text, f"one of {_list_names(kind)}")
     return found
+
+
+def _list_names(kind: Any) -> str:
+    """Return the names of the parts that can be written in a text: not those made by a fit, which hold arrays."""
+    return ", ".join(part.__name__ for part in list_registered(kind) if not _is_fitted(part))
+
+
+def _is_fitted(part: type) -> bool:
+    return hasattr(part, "from_stored") or any("Floats" in str(one.type) for one in fields(part))
 
 
 def _plain(text: str) -> str:
@@ -58,6 +66,8 @@ def _make(node: ast.expr, option: str) -> Any:
         return _call(kind, arguments, named, option)
     if isinstance(node, (ast.Name, ast.Attribute)):
         return _call(_find(node, option), [], {}, option)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_make(one, option) for one in node.elts]
     return ast.literal_eval(node)
 
 
@@ -72,10 +82,10 @@ def _call(kind: type, arguments: list[Any], named: dict[str, Any], option: str) 
 
 
 def _find(node: ast.expr, option: str) -> type:
-    """Look up a registered part by name, ignoring case, dashes and underscores."""
+    """Look up a registered part by name, ignoring case, dashes and underscores, and a final "Map"."""
     name = ast.unparse(node)
-    wanted = _key(name)
-    found = next((part for known, part in PARTS.items() if _key(known) == wanted), None)
+    parts = {_key(known): part for known, part in PARTS.items()}
+    found = parts.get(_key(name), parts.get(f"{_key(name)}map"))
     if found is None:
         hint = " (for one of your own, add --import MODULE)" if "." in name else ""
         raise InvalidArgument(option, name, f"the name of a registered part{hint}")

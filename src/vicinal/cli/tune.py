@@ -24,7 +24,7 @@ from vicinal.cli.printing import echo_json, on_terminal
 from vicinal.errors import Incompatible
 from vicinal.persistence.artifact import format_size
 from vicinal.persistence.load import save_tuning
-from vicinal.tuning import Bayesian, Candidate, ClassGap, DecileGap, MeanSize, Objective
+from vicinal.tuning import Bayesian, Candidate, ClassGap, DecileGap, ExcessRisk, MeanSize, Objective
 from vicinal.tuning import tune as tune_parts
 from vicinal.tuning.report import SHOWN
 
@@ -37,7 +37,16 @@ class Aim(StrEnum):
 
     SIZE = "size"
     EVEN = "even"
+    RISK = "risk"
     CLASSES = "classes"
+
+
+BOUNDED: dict[Aim, tuple[type[DecileGap | ExcessRisk | ClassGap], float]] = {
+    Aim.EVEN: (DecileGap, 0.1),
+    Aim.RISK: (ExcessRisk, 0.005),
+    Aim.CLASSES: (ClassGap, 0.1),
+}
+"""The objective of each aim with a bound, and its default."""
 
 
 def tune(
@@ -49,15 +58,16 @@ def tune(
     aim: Annotated[
         Aim,
         typer.Option(
-            help="What to optimize: the smallest sets (size), or the smallest among those with even coverage over "
-            "confidence (even) or over classes (classes)."
+            help="What to optimize: the smallest sets (size), or the smallest among those whose least covered tenth is "
+            "covered enough (even), whose tenths are covered alike (risk), or whose classes are (classes)."
         ),
     ] = Aim.SIZE,
     at_most: Annotated[
         float | None,
         typer.Option(
-            help="With --aim even: how far the least covered tenth may fall short of the target. With --aim classes: "
-            "how far the coverage of a class may lie from the target, on average. Default: 0.1.",
+            help="With --aim even: how far the least covered tenth may fall short of the target. With --aim risk: the "
+            "largest excess risk of the target coverage. With --aim classes: how far the coverage of a class may lie "
+            "from the target, on average. Default: 0.1; with --aim risk 0.005.",
             show_default=False,
         ),
     ] = None,
@@ -127,13 +137,13 @@ def tune(
 def _objective(aim: Aim, at_most: float | None) -> Objective:
     if aim is Aim.SIZE:
         if at_most is not None:
-            msg = "--at-most applies to --aim even and --aim classes only: add one of them, or leave it out."
+            msg = "--at-most applies to --aim even, risk and classes only: add one of them, or leave it out."
             raise Incompatible(msg)
         return MeanSize()
-    bound = 0.1 if at_most is None else at_most
-    return DecileGap(bound) if aim is Aim.EVEN else ClassGap(bound)
+    kind, usual = BOUNDED[aim]
+    return kind(usual if at_most is None else at_most)
 
 
 def _row(candidate: Candidate) -> dict[str, Any]:
-    names = ("size", "standard_error", "coverage", "worst_tenth", "class_gap")
+    names = ("size", "standard_error", "coverage", "worst_tenth", "class_gap", "excess_risk")
     return {"parts": candidate.name, **{name: getattr(candidate, name) for name in names}}

@@ -42,7 +42,7 @@ from vicinal.predictor.calibrate import calibrate as calibrate_here
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
 from vicinal.probability_models import ProbabilityModel
 from vicinal.regions import TargetRange
-from vicinal.representations import RowMap
+from vicinal.representations import MapPlan, RowMap
 from vicinal.scores import Score
 from vicinal.tables.rows import recognize_columns
 
@@ -127,7 +127,7 @@ def calibrate(
     probability_model : ProbabilityModel, optional
         Fitted model from logits to probabilities.
     representation_map : RowMap, optional
-        Fitted map of the representations.
+        Fitted map of the rows, such as `DifficultyMap().fit(outputs, targets)`, fitted on other rows.
     target_range : pair of float or None, optional
         Smallest and largest possible target, None for no limit; intervals are cut to it.
     method : Split or SplitReference, optional
@@ -176,6 +176,12 @@ def calibrate(
     wanted = [coverage, *coverages]
     for one in wanted:
         exact_coverage(one)
+    if isinstance(representation_map, MapPlan):
+        msg = (
+            f"on a cluster, representation_map must be fitted already: pass {representation_map!r}.fit(outputs, "
+            "targets), fitted on other rows than these."
+        )
+        raise Incompatible(msg)
     if not ray.is_initialized():
         msg = "calibrate needs a Ray cluster: call ray.init(), or ray.init(address=...), first."
         raise Incompatible(msg)

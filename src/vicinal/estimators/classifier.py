@@ -42,6 +42,7 @@ class NeighborhoodClassifier(ClassifierMixin, Neighborhood):  # type: ignore[mis
     {localizer}
     {method}
     {representation}
+    {representation_map}
     {calibration_share}
     {random_state}
 

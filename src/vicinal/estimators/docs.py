@@ -38,6 +38,10 @@ representation : str, callable, transformer, list of columns or LastStep, option
     or columns. Default: for a pipeline the input of its last step, otherwise the inputs. Wide sparse rows are
     reduced by `TruncatedSVD`, missing values are filled with medians, and text columns of data frames are one-hot
     encoded. Whatever is fitted, a transformer too, is fitted on the training rows.""",
+    "representation_map": """\
+representation_map : RowMap or MapPlan, optional
+    Map of the rows applied before they are compared, such as `DifficultyMap()`, whose neighbors are rows that are as
+    hard. A third of the calibration rows is set aside to fit it. Default: as in `calibrate`.""",
     "calibration_share": """\
 calibration_share : float, default 0.3
     Share of the rows that is set aside for calibration.""",

@@ -32,6 +32,7 @@ from vicinal.estimators.representation import (
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.calibrate import calibrate
+from vicinal.representations import AnyMap
 from vicinal.scores import Score
 
 
@@ -47,6 +48,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         localizer: Localizer | None = None,
         method: Method | None = None,
         representation: Representation = None,
+        representation_map: AnyMap | None = None,
         calibration_share: float = 0.3,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -56,6 +58,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
         self.localizer = localizer
         self.method = method
         self.representation = representation
+        self.representation_map = representation_map
         self.calibration_share = calibration_share
         self.random_state = random_state
 
@@ -130,19 +133,23 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_representation(self, X: Any, train: Any | None) -> None:
         """Fit the representation by which rows are compared, on the training rows if there are any.
 
-        If neither `representation` nor `localizer` is given and the inputs cannot be compared, no neighborhood is used.
+        If neither `representation` nor `localizer` is given and the inputs cannot be compared, there are none: tuning
+        may still choose a difficulty map, which reads probabilities or predictions. With `representation_map` there
+        are none either, and `calibrate` raises an error if the map needs them.
         """
         self.represent_: FittedRepresentation | None = None
         if not self._is_local():
             return
         try:
             found = FittedRepresentation.fit(self.representation, self.estimator_, train)
-            if self.representation is None and self.localizer is None:
+            if self.representation is None and (self.localizer is None or self.representation_map is not None):
                 found(_safe_indexing(X, np.arange(1)))
         except NotComparable as error:
+            if self.representation is None and self.representation_map is not None:
+                return
             if self.representation is not None or self.localizer is not None:
                 raise
-            warnings.warn(f"calibrated without a neighborhood: {error}", stacklevel=4)
+            warnings.warn(f"calibrated without representations: {error}", stacklevel=4)
             return
         self.represent_ = found
 
@@ -175,6 +182,7 @@ class Neighborhood(BaseEstimator, ABC):  # type: ignore[misc]
             coverage,
             score=self.score_function,
             localizer=self.localizer,
+            representation_map=self.representation_map,
             method=self.method,
             **more,
         )

@@ -22,6 +22,7 @@ from vicinal.estimators.representation import QuantilePair, Representation
 from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ModelOutputs, RegressionOutputs
 from vicinal.regions import PredictionIntervals
+from vicinal.representations import AnyMap
 from vicinal.scores import Score
 
 
@@ -43,6 +44,7 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
     {localizer}
     {method}
     {representation}
+    {representation_map}
     target_range : pair of float or None, optional
         Smallest and largest possible target, None for no limit; `(0, None)` for counts. Intervals are cut to it.
     {calibration_share}
@@ -82,6 +84,7 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
         localizer: Localizer | None = None,
         method: Method | None = None,
         representation: Representation = None,
+        representation_map: AnyMap | None = None,
         target_range: tuple[float | None, float | None] | None = None,
         calibration_share: float = 0.3,
         random_state: int | np.random.RandomState | None = None,
@@ -93,6 +96,7 @@ class NeighborhoodRegressor(RegressorMixin, Neighborhood):  # type: ignore[misc]
             localizer=localizer,
             method=method,
             representation=representation,
+            representation_map=representation_map,
             calibration_share=calibration_share,
             random_state=random_state,
         )

@@ -18,6 +18,12 @@ COUNTED = 64
 LAST_BAND = 1e-6
 """Below this, all remaining labels form one band."""
 
+BINS = 256
+"""Bins of probability, eight for each power of two; the last holds all that are smaller."""
+
+ONE_BIN = 1023 << 3
+"""The first 15 bits of the float 1.0: its sign, exponent and first three digits."""
+
 
 @reassociating_kernel
 def first_not_finite(rows, start, stop):
@@ -278,23 +284,41 @@ def entropies(rows, start, stop, out):
 
 @kernel
 def naive_sizes(rows, mass, start, stop, out):
-    """Write how many labels, taken from the most probable on, hold a mass; the last counts in part."""
+    """Write how many labels, taken from the most probable on, hold a mass; the last counts in part.
+
+    Labels are first counted in narrow bins of probability, so that only those in the bin where the mass is reached have
+    to be sorted.
+    """
     classes = rows.shape[1]
-    values = np.empty(classes + 8)
-    who, order = np.empty(classes + 4, np.int32), np.empty(classes + 4, np.int32)
-    flags = np.zeros((classes + 7) // 8 * 8, np.uint8)
+    values = np.empty(classes)
+    bits = values.view(np.int64)
+    places = np.empty(classes, np.int64)
+    held, counts = np.empty(BINS), np.empty(BINS, np.int64)
     for i in range(start, stop):
-        held, size = 0.0, 0.0
-        high, low = np.inf, FIRST_BAND
-        while high >= 0.0 and held < mass:
-            count = collect_band(rows[i], low, high, flags, values, who)
-            sorted_band(values, who, count, order)
-            for c in range(count):
-                value = values[order[c]]
-                if value <= 0.0 or held >= mass:
-                    break
-                size += min(1.0, (mass - held) / value)
-                held += value
-            high = low
-            low = low * BAND_STEP if low > LAST_BAND else -1.0
-        out[i] = size
+        values[:] = rows[i]
+        held[:] = 0.0
+        counts[:] = 0
+        for j in range(classes):
+            # A bin is an eighth of a power of two: the exponent of the number and its first three digits.
+            place = min(max(ONE_BIN - (bits[j] >> 49), 0), BINS - 1)
+            places[j] = place
+            held[place] += values[j]
+            counts[place] += 1
+        before, size, place = 0.0, 0, 0
+        while place < BINS - 1 and before + held[place] < mass:
+            before += held[place]
+            size += counts[place]
+            place += 1
+        kept = 0
+        for j in range(classes):
+            if places[j] == place:
+                values[kept] = values[j]
+                kept += 1
+        ordered = np.sort(values[:kept])
+        part = 0.0
+        for c in range(kept - 1, -1, -1):
+            if ordered[c] <= 0.0 or before >= mass:
+                break
+            part += min(1.0, (mass - before) / ordered[c])
+            before += ordered[c]
+        out[i] = size + part

@@ -72,7 +72,7 @@ class Writer:
 
     def array(self, array: NDArray[Any], what: str) -> str:
         """Write an array; return its name."""
-        known = next((name for name, column in self.columns.items() if column.array is array), None)
+        known = next((name for name, column in self.columns.items() if _is_same(column.array, array)), None)
         if known is not None:
             return known
         name = what if what not in self.columns else f"{what}.{len(self.columns)}"
@@ -81,6 +81,16 @@ class Writer:
             dtype = self.precision
         self.columns[name] = StoredColumn(np.ascontiguousarray(array), dtype)
         return name
+
+
+def _is_same(known: NDArray[Any], array: NDArray[Any]) -> bool:
+    """Return whether two arrays can be stored as one: parts that were fitted on the same rows keep equal copies."""
+    if known is array:
+        return True
+    if known.dtype != array.dtype or known.shape != array.shape:
+        return False
+    first, second = (np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in (known, array))
+    return bool(np.array_equal(first, second))  # as bits: 0.0 is not -0.0
 
 
 def is_lossless(rows: NDArray[Any], dtype: np.dtype[Any]) -> bool:

@@ -34,6 +34,7 @@ NUMBERS = (
     "standard_error",
     "worst_tenth",
     "class_gap",
+    "excess_risk",
     "saving",
     "saving_error",
     "excess",
@@ -41,7 +42,7 @@ NUMBERS = (
 )
 """The measurements of a candidate."""
 
-UNKNOWN = frozenset({"worst_tenth", "class_gap"})
+UNKNOWN = frozenset({"worst_tenth", "class_gap", "excess_risk"})
 """Numbers that may be None; they are stored as NaN."""
 
 

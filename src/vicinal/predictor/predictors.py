@@ -16,7 +16,7 @@ from vicinal._util.arrays import Bools, Floats, Ints, Reals, as_labels, as_targe
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.notebook import html_text
 from vicinal._util.work import rows_within, within
-from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, Task
+from vicinal.calibration import Calibration, Guarantee, Method, Neighbors, ScoredRows, Split, SplitReference, Task
 from vicinal.calibration.explain import Explanation
 from vicinal.calibration.levels import Coverage, exact_coverage, format_coverage
 from vicinal.calibration.rows import (
@@ -45,6 +45,7 @@ from vicinal.probability_models.chain import find_view_average
 from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
 from vicinal.regions import PredictionIntervals, PredictionSets, TargetRange
 from vicinal.representations import Chained, Rounded, RowMap
+from vicinal.representations.map import map_probabilities
 from vicinal.scores import ClassificationScore, RegressionScore
 from vicinal.scores.uniforms import row_uniforms
 from vicinal.tuning import TuningReport
@@ -317,7 +318,33 @@ class Predictor(ABC):
             threshold=float(self.thresholds(one)[0]),
             global_threshold=self.calibration.global_threshold(self.coverage),
             coverage=float(exact_coverage(self.coverage)),
+            common=self.describe_neighbors(),
         )
+
+    def describe_neighbors(self) -> str:
+        """Return what the neighbors of a row are and have in common with it.
+
+        Returns
+        -------
+        str
+            Such as "calibration rows with about the same prediction"; empty if there is no neighborhood, or neighbors
+            are near in the representation.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import vicinal as vc
+        >>> outputs = vc.ModelOutputs.from_predictions(np.arange(50.0))
+        >>> prediction = vc.DifficultyMap(vc.Prediction()).fit(outputs[:20])
+        >>> rest, values = outputs[20:], np.arange(30.0) % 7
+        >>> near = vc.Uniform(5)
+        >>> vc.calibrate(rest, values, 0.8, localizer=near, representation_map=prediction).describe_neighbors()
+        'calibration rows with about the same prediction'
+        """
+        if self.representation_map is None or not self.representation_map.words or not self.calibration.width:
+            return ""
+        kind = "reference" if isinstance(self.method, SplitReference) else "calibration"
+        return f"{kind} rows {self.representation_map.words}"
 
     def save(self, path: str | Path, *, precision: int | None = None, model: str | None = None) -> ArtifactInfo:
         """Save the predictor to one file, which `load` reads.
@@ -502,10 +529,14 @@ class Predictor(ABC):
         if rows is None or self.representation_map is not None:
             model = getattr(self, "probability_model", None)
             rows = neighborhood_representations(outputs, self.representation_map, model)
+        self._check_width(rows)
+        return rows
+
+    def _check_width(self, rows: Readable) -> None:
+        width = self.calibration.width
         if rows.shape[1] != width:
             msg = f"representations must have {width} columns, as in calibration; got {rows.shape[1]}."
             raise ShapeMismatch(msg, argument="representations", expected=width, found=rows.shape[1])
-        return rows
 
     def __repr__(self) -> str:
         parts = [f"coverage={self.coverage!s}", repr(self.localizer), *self._extras()]
@@ -763,14 +794,23 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
     ) -> list[PredictionSets]:
         """Compute the probabilities once, a chunk of rows at a time, and compare their scores with all thresholds."""
         self.check_classes(outputs)
-        thresholds = self.calibration.thresholds(self.map_representations(outputs), coverages, progress=bar)
-        n, seed = len(thresholds), self.score.seed
+        n, seed, row_map = len(outputs), self.score.seed, self.representation_map
+        hard = row_map if row_map is not None and row_map.reads_outputs and self.calibration.width else None
+        if hard is None:
+            thresholds = self.calibration.thresholds(self.map_representations(outputs), coverages, progress=bar)
+        else:  # the map reads the probabilities too: they are computed once for both
+            thresholds = np.empty((n, len(coverages)))
         uniforms = np.zeros(n) if seed is None else row_uniforms(outputs, seed)
         members: list[Bools] = [np.empty((0, self.n_classes), np.bool_) for _ in coverages]
         confidences = np.empty(n)
         for start, chunk in probability_chunks(outputs, self.probability_model, each_view=self.score.reads_views):
             some = slice(start, start + len(chunk))
-            confidences[some] = row_maxima(_of_input(chunk))
+            own = _of_input(chunk)
+            confidences[some] = row_maxima(own)
+            if hard is not None:
+                rows = map_probabilities(outputs[some], hard, own)
+                self._check_width(rows)
+                thresholds[some] = self.calibration.thresholds(rows, coverages, progress=bar)
             for number in range(len(coverages)):
                 found = self._members(chunk, uniforms[some], np.ascontiguousarray(thresholds[some, number]))
                 if len(chunk) == n:  # all rows at once: no copy

@@ -16,7 +16,7 @@ from vicinal.evaluation.unseen import check_unseen
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor
 from vicinal.reporting import gather, plots
-from vicinal.reporting.explorer import Images, explore_rows, landscape, shown_rows
+from vicinal.reporting.explorer import Images, difficulty_curve, explore_rows, landscape, shown_rows
 from vicinal.reporting.gather import ReportAnswers
 from vicinal.reporting.html import render
 from vicinal.reporting.projections import PCA, TSNE, Projection
@@ -200,13 +200,14 @@ def gather_report(
     answers = ReportAnswers.of(predictor, baseline, outputs, targets)
     shown = shown_rows(answers, rows, seed)
     thumbnails = Thumbnails()
-    flat, places = landscape(answers, shown, projection, seed)
+    curve = difficulty_curve(answers, shown, seed)
+    flat, places = landscape(answers, shown, projection, seed) if curve is None else (None, None)
     explorer = explore_rows(answers, shown, places, pictures, thumbnails)
     used = predictor.tuning if tuning is None else tuning
     kind = "sets" if isinstance(predictor, SetPredictor) else "intervals"
     name = f"Report on prediction {kind}" if title is None else title
     data = gather.page(answers, answers.diagnosis(inputs, seed), used, flat, explorer, name, groups)
-    return {**data, "images": thumbnails.found}
+    return {**data, "difficulty": curve, "images": thumbnails.found}
 
 
 def _check(

@@ -24,6 +24,12 @@ MANY = 10
 """Groups from which they are sorted by coverage, and not named."""
 
 
+ROOM = 0.08
+"""Infinite thresholds are drawn this share of the range below or above the finite ones."""
+
+INFINITE = {"-inf": "−∞", "inf": "+∞"}  # noqa: RUF001  a minus sign
+
+
 @dataclass(frozen=True, eq=False)
 class IntervalChart:
     """Intervals at their places, and targets inside and outside of them: (places, values) each."""
@@ -65,6 +71,18 @@ class ReliabilityChart:
     accuracy: list[float]
     coverage: list[float]
     target: float
+
+
+@dataclass(frozen=True, eq=False)
+class DifficultyChart:
+    """Ranks and thresholds of calibration rows, of the line through them, and of test rows: a pair of lists each."""
+
+    title: str
+    calibration: tuple[list[float], list[float]]
+    line: tuple[list[float], list[float]]
+    tests: tuple[list[float], list[float]]
+    everyone: float | None  # the threshold without a neighborhood, if it is finite
+    ends: dict[str, float]  # where infinite thresholds are drawn, by their name
 
 
 def interval_chart(intervals: PredictionIntervals, feature: ArrayLike, targets: ArrayLike | None) -> IntervalChart:
@@ -125,6 +143,35 @@ def reliability_chart(
         [float(values[rows].mean()) for rows in masks] for values in (confidences, right, covered)
     )
     return ReliabilityChart(sure, accuracy, coverage, float(predictor.coverage))
+
+
+def difficulty_chart(data: Mapping[str, Any], coordinate: int) -> DifficultyChart:
+    """Return what `thresholds_by_difficulty` shows."""
+    if not isinstance(data, Mapping) or "coordinates" not in data:
+        msg = (
+            'thresholds_by_difficulty draws gather_report(...)["difficulty"], which is None unless the predictor has a '
+            f"difficulty map; got {type(data).__name__}."
+        )
+        raise Incompatible(msg)
+    found = data["coordinates"]
+    one = found[whole_number("coordinate", coordinate, least=0, most=len(found) - 1)]
+    levels = [*data["threshold"], *data["test_threshold"], *one["line"]["y"], data["global"]]
+    finite = [level for level in levels if isinstance(level, float)] or [0.0]
+    room = ROOM * ((max(finite) - min(finite)) or 1.0)
+    ends = {"-inf": min(finite) - room, "inf": max(finite) + room}
+
+    def place(thresholds: Sequence[float | str]) -> list[float]:
+        return [ends[level] if isinstance(level, str) else level for level in thresholds]
+
+    everyone = data["global"]
+    return DifficultyChart(
+        f"rank of the {one['name']} among the tuning rows, in percent",
+        (one["x"], place(data["threshold"])),
+        (one["line"]["x"], place(one["line"]["y"])),
+        (one["test_x"], place(data["test_threshold"])),
+        everyone if isinstance(everyone, float) else None,
+        {INFINITE[name]: level for name, level in ends.items() if name in levels},
+    )
 
 
 def group_order(groups: Mapping[str, Any]) -> list[int]:

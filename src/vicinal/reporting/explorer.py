@@ -21,6 +21,8 @@ from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.reporting.gather import Json, ReportAnswers
 from vicinal.reporting.projections import Projection
 from vicinal.reporting.thumbnails import Thumbnails
+from vicinal.representations import Chained, Identity, Rounded, RowMap
+from vicinal.representations.difficulty import DifficultyRanks
 from vicinal.scores import ScaledResidual
 from vicinal.scores.scales import NeighborScales
 
@@ -28,7 +30,13 @@ LISTED_LABELS, LISTED_NEIGHBORS, LISTED_VIEWS = 10, 10, 20
 """Most labels, neighbors and views listed for a row."""
 
 MAPPED = 3000
-"""Most calibration rows on the map."""
+"""Most calibration rows on the map, and of the points of a curve."""
+
+DRAWN_COORDINATES = 2
+"""Most coordinates of difficulty that are drawn, each in a curve of its own."""
+
+LINE_PARTS = 60
+"""Parts of equally many rows whose median thresholds are joined to a line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +78,70 @@ def landscape(
         "threshold": found.thresholds[chosen].tolist(),
         "label": [target_word(predictor, target) for target in found.targets[chosen].tolist()],
     }, places[len(chosen) :]
+
+
+def difficulty_curve(answers: ReportAnswers, shown: Ints, seed: int) -> Json | None:
+    """Return thresholds by rank of difficulty, of calibration rows and of the shown test rows; None without ranks."""
+    predictor = answers.predictor
+    ranks = find_ranks(predictor.representation_map)
+    if ranks is None or not is_local(predictor):
+        return None
+    found = predictor.calibration.landscape(predictor.coverage)
+    if found is None:
+        return None
+    chosen = np.sort(np.random.default_rng([seed, 3]).permutation(len(found.thresholds))[:MAPPED])
+    places, thresholds = found.representations.astype(np.float64), found.thresholds
+    tests = predictor.map_representations(answers.outputs[shown])[:].astype(np.float64)
+    return {
+        "coordinates": [
+            {
+                "name": one.short_name,
+                "x": _percent(places[chosen, number]),
+                "value": _value_at(ranks, number, places[chosen, number]),
+                "line": _middle_line(places[:, number], thresholds),
+                "test_x": _percent(tests[:, number]),
+                "test_value": _value_at(ranks, number, tests[:, number]),
+            }
+            for number, one in enumerate(ranks.coordinates[:DRAWN_COORDINATES])
+        ],
+        "count": len(ranks.coordinates),
+        "threshold": [word_value(level) for level in thresholds[chosen]],
+        "label": [target_word(predictor, target) for target in found.targets[chosen].tolist()],
+        "test_threshold": [word_value(level) for level in answers.sets.thresholds[shown]],
+        "test_name": [row_name(row, answers.outputs.row_ids) for row in shown.tolist()],
+        "global": word_value(predictor.calibration.global_threshold(predictor.coverage)),
+        "rows": len(thresholds),
+        "words": predictor.describe_neighbors(),
+    }
+
+
+def find_ranks(row_map: RowMap | None) -> DifficultyRanks | None:
+    """Return the ranks that mapped rows consist of, rounded or not; None for any other map."""
+    first, *rest = row_map.parts if isinstance(row_map, Chained) else (row_map,)
+    plain = all(isinstance(part, (Rounded, Identity)) for part in rest)
+    return first if isinstance(first, DifficultyRanks) and plain else None
+
+
+def _percent(ranks: Floats) -> list[float]:
+    return [round(100 * rank, 3) for rank in ranks.tolist()]
+
+
+def _value_at(ranks: DifficultyRanks, number: int, places: Floats) -> list[float]:
+    """Return the values of a coordinate at given ranks."""
+    found: list[float] = np.interp(places, ranks.ranks[number], ranks.values[number]).tolist()
+    return found
+
+
+def _middle_line(places: Floats, thresholds: Floats) -> Json:
+    """Return medians of place and threshold in parts of equally many rows, ordered by place."""
+    order = np.argsort(places, kind="stable")
+    parts = [part for part in np.array_split(order, LINE_PARTS) if len(part)]
+    # An entry, not the mean of two: thresholds may be infinite.
+    middles = [np.sort(thresholds[part])[len(part) // 2] for part in parts]
+    return {
+        "x": _percent(np.array([np.median(places[part]) for part in parts])),
+        "y": [word_value(level) for level in middles],
+    }
 
 
 def explore_rows(
@@ -232,7 +304,9 @@ def neighbor_words(predictor: SetPredictor | IntervalPredictor) -> tuple[str, st
     classes = isinstance(predictor, SetPredictor)
     if is_local(predictor):
         apart = isinstance(predictor.method, SplitReference)
-        return f"Nearest {'reference' if apart else 'calibration'} rows", "Label" if classes else "Target"
+        nearest = f"Nearest {'reference' if apart else 'calibration'} rows"
+        common = predictor.describe_neighbors()
+        return (common[:1].upper() + common[1:]) or nearest, "Label" if classes else "Target"
     if classes:
         return "Nearest voting rows, numbered as given to NeighborVotes.fit", "Label"
     return "Nearest rows of the scale, numbered as given to NeighborScales.fit", "Residual"

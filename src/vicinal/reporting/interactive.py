@@ -20,6 +20,7 @@ from vicinal.reporting.charts import (
     COLORS,
     MANY,
     coverage_chart,
+    difficulty_chart,
     group_chart,
     group_order,
     interval_chart,
@@ -334,6 +335,35 @@ def landscape(data: Mapping[str, Any]) -> Figure:
     scale = {"color": data["threshold"], "colorscale": "Viridis", "size": 5, "colorbar": {"title": "local threshold"}}
     figure.add_scatter(name="calibration row", x=data["x"], y=data["y"], mode="markers", marker=scale)
     figure.update_yaxes(scaleanchor="x")
+    return figure
+
+
+def thresholds_by_difficulty(data: Mapping[str, Any], coordinate: int = 0) -> Figure:
+    """Draw thresholds against the rank of a coordinate of difficulty, for a predictor with a difficulty map.
+
+    Parameters
+    ----------
+    data : mapping
+        `data["difficulty"]` of what `gather_report` returned.
+    coordinate : int
+        Which coordinate, from 0; the report holds the first two.
+
+    Returns
+    -------
+    Figure
+        With a point for each calibration row and each test row of the explorer, and a line of median thresholds.
+    """
+    chart = difficulty_chart(data, coordinate)
+    figure = _figure(chart.title, "threshold")
+    rows = {"x": chart.calibration[0], "y": chart.calibration[1], "mode": "markers"}
+    figure.add_scatter(name="calibration row", marker={"color": "#B3B3B3", "size": 4}, **rows)
+    _line(figure, "median of calibration rows", *chart.line, COLORS[0])
+    tests = {"x": chart.tests[0], "y": chart.tests[1], "mode": "markers"}
+    figure.add_scatter(name="test row", marker=_marker(COLORS[1], "diamond-open"), **tests)
+    if chart.everyone is not None:
+        figure.add_hline(chart.everyone, line={"dash": "dot", "color": GRAY}, annotation_text="without neighborhood")
+    for name, level in chart.ends.items():
+        figure.add_annotation(text=name, x=1.0, xref="paper", xanchor="left", y=level, showarrow=False)
     return figure
 
 

@@ -332,6 +332,80 @@
     return () => Plotly.relayout(plot, { shapes: ring() });
   }
 
+  // Difficulty --------------------------------------------------------------------------------------------------------
+
+  // Infinite thresholds are words in the data: "-inf" lets only the top label in.
+  const size = (level) => ({ "-inf": -Infinity, inf: Infinity }[level] ?? level);
+  const levelWords = (level) => (known(level) ? number(level, 4) : { "-inf": "−∞", inf: "+∞" }[level]);
+
+  // By tenth of the ranks: thousands of rows are no table.
+  function difficultyNumbers({ name, x, value }, { threshold }) {
+    const tenths = Array.from({ length: 10 }, (_, at) => at);
+    const row = (tenth) => {
+      const inside = x.map((_, at) => at).filter((at) => Math.min(9, Math.floor(x[at] / 10)) === tenth);
+      const sorted = inside.map((at) => threshold[at]).sort((one, other) => size(one) - size(other));
+      const parts = [0, 0.5, 1].map((part) => (sorted.length ? score(sorted[Math.round(part * (sorted.length - 1))]) : "–"));
+      const [low, high] = span(inside.map((at) => value[at]));
+      const values = inside.length ? `${number(low, 3)} to ${number(high, 3)}` : "–";
+      return [`${10 * tenth} to ${10 * tenth + 10} %`, whole(inside.length), values, ...parts];
+    };
+    return table(`Thresholds of the calibration rows by rank of the ${name}`,
+      ["Rank", "Rows", name, "Lowest", "Median", "Highest"], tenths.map(row));
+  }
+
+  // Returns what moves the rings to the explored row.
+  function showDifficulty(found) {
+    const more = found.count > found.coordinates.length ? ` The first ${found.coordinates.length} of ${found.count} coordinates are drawn.` : "";
+    $("difficulty-words").textContent = `For each row, the neighbors are the ${found.words}.${more}`;
+    // Infinite thresholds are drawn a little below or above the finite ones.
+    const all = [...found.threshold, ...found.test_threshold, ...found.coordinates.flatMap((one) => one.line.y)];
+    const [least, most] = all.some(known) ? span(all) : [0, 1];
+    const room = 0.08 * (most - least || 1);
+    const ends = { "-inf": least - room, inf: most + room };
+    const place = (threshold) => ends[threshold] ?? threshold;
+    const annotations = () => Object.entries(ends).filter(([name]) => all.includes(name)).map(([name, y]) => ({
+      text: levelWords(name), x: 1, xref: "paper", xanchor: "right", y, yshift: name === "inf" ? -11 : 11, showarrow: false, font: { size: 15 },
+    }));
+    const infinite = found.threshold.filter((threshold) => threshold === "-inf").length;
+    const why = infinite ? ` At −∞, which is the threshold of ${whole(infinite)} of the ${whole(found.threshold.length)} `
+      + "calibration rows drawn, only the most probable label is in the set." : "";
+    $("difficulty-infinite").textContent = why;
+    const marks = (one, names, xs, values, levels) => ({
+      mode: "markers", x: xs, y: levels.map(place), hoverinfo: "text",
+      hovertext: names.map((name, at) => hover(name, `${one.name} ${number(values[at], 4)}, rank ${xs[at].toFixed(1)} %`,
+        `threshold ${levelWords(levels[at])}`)),
+    });
+    const plotted = found.coordinates.map((one, at) => {
+      const id = `difficulty-${at + 1}-figure`;
+      $(id).querySelector(".coordinate").textContent = one.name;
+      const ring = () => {
+        const [x, y] = [one.test_x[state.chosen], place(found.test_threshold[state.chosen])];
+        return known(x) && known(y) ? [{
+          type: "circle", xsizemode: "pixel", ysizemode: "pixel", xanchor: x, yanchor: y,
+          x0: -11, x1: 11, y0: -11, y1: 11, line: { color: ink.text, width: 3.5 },
+        }] : [];
+      };
+      const everyone = () => (known(found.global) ? [{
+        type: "line", xref: "paper", x0: 0, x1: 1, y0: found.global, y1: found.global,
+        line: { color: ink.muted, dash: "dot", width: 2 },
+      }] : []);
+      const shapes = () => [...everyone(), ...ring()];
+      const plot = figure(id, {
+        summary: `Thresholds of ${whole(found.rows)} calibration rows by rank of the ${one.name}: the median goes from `
+          + `${levelWords(one.line.y[0])} at the smallest to ${levelWords(one.line.y.at(-1))} at the largest.`,
+        numbers: difficultyNumbers(one, found),
+        build: () => [[
+          { ...marks(one, found.label, one.x, one.value, found.threshold), marker: { size: 4, color: ink.candidate, opacity: 0.6 } },
+          { mode: "lines", x: one.line.x, y: one.line.y.map(place), hoverinfo: "skip", line: { color: ink.neighborhood, width: 3 } },
+          { ...marks(one, found.test_name, one.test_x, one.test_value, found.test_threshold), marker: style("split", 5).marker },
+        ], layout({ title: `Rank of the ${one.name}, %`, range: [-2, 102], tickvals: [0, 25, 50, 75, 100] },
+          { title: "Threshold" }, { height: 380, shapes: shapes(), annotations: annotations() })],
+      });
+      return () => Plotly.relayout(plot, { shapes: shapes() });
+    });
+    return () => plotted.forEach((move) => move());
+  }
+
   // Explorer ----------------------------------------------------------------------------------------------------------
 
   // m = ceil(target (n + 1)) of the decimal written, in whole numbers: in binary, 0.07 * 100 is above 7. p-values are
@@ -561,7 +635,7 @@
   section("evenness", (data.tenths || data.classes) && data, showEvenness);
   section("groups", data.by_group, showGivenGroups);
   section("frontier", data.frontier, showFrontier);
-  const moveRing = section("map", data.map, showMap) ?? (() => null);
+  const moveRing = section("map", data.map, showMap) ?? section("difficulty", data.difficulty, showDifficulty) ?? (() => null);
   section("explorer", explorer?.rows.length, () => showExplorer(moveRing));
   section("diagnosis", data.diagnosis, showDiagnosis);
   connectSliders();

@@ -22,6 +22,7 @@ from vicinal.reporting.charts import (
     COLORS,
     MANY,
     coverage_chart,
+    difficulty_chart,
     group_chart,
     group_order,
     interval_chart,
@@ -350,6 +351,10 @@ def static(data: Mapping[str, Any], folder: str | Path | None = None) -> dict[st
         drawn["tuning_frontier"] = tuning_frontier(data["frontier"])
     if data["map"] is not None:
         drawn["map"] = landscape(data["map"])
+    for number in range(0 if data["difficulty"] is None else len(data["difficulty"]["coordinates"])):
+        drawn[f"difficulty_{number + 1}" if number else "difficulty"] = thresholds_by_difficulty(
+            data["difficulty"], number
+        )
     return drawn if folder is None else [save(axes, Path(folder) / f"{name}.png") for name, axes in drawn.items()]
 
 
@@ -524,6 +529,50 @@ def landscape(data: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     axes.figure.colorbar(found, ax=axes, label="local threshold")
     axes.set_aspect("equal")
     axes.set_title(f"Local thresholds ({data['method']})")
+    return finish(axes)
+
+
+def thresholds_by_difficulty(data: Mapping[str, Any], coordinate: int = 0, ax: Axes | None = None) -> Axes:
+    """Plot thresholds against the rank of a coordinate of difficulty, for a predictor with a difficulty map.
+
+    Parameters
+    ----------
+    data : mapping
+        The entry `difficulty` of what `vicinal.reporting.gather_report` returned.
+    coordinate : int
+        Which coordinate, from 0; the report holds the first two.
+    ax : Axes, optional
+        Where to draw. Default: a new figure.
+
+    Returns
+    -------
+    Axes
+        With a point for each calibration row and each test row of the explorer, and a line of median thresholds.
+
+    Examples
+    --------
+    >>> import vicinal as vc
+    >>> from vicinal.reporting import gather_report
+    >>> data = vc.datasets.load_cifar100_resnet18()
+    >>> difficulty = vc.DifficultyMap(vc.Entropy()).fit(data.outputs[:300])
+    >>> near = {"localizer": vc.Uniform(0.2), "representation_map": difficulty}
+    >>> predictor = vc.calibrate(data.outputs[300:800], data.labels[300:800], 0.9, score=vc.APS(), **near)
+    >>> found = gather_report(predictor, data.outputs[800:900], data.labels[800:900], rows=20)
+    >>> thresholds_by_difficulty(found["difficulty"]).get_xlabel()
+    'rank of the entropy among the tuning rows, in percent'
+    """
+    chart, axes = difficulty_chart(data, coordinate), new_axes(ax)
+    axes.scatter(*chart.calibration, s=8, color="0.7", label="calibration row")
+    axes.plot(*chart.line, color=COLORS[0], linewidth=2, label="median of calibration rows")
+    style: dict[str, Any] = {"marker": "D", "facecolors": "none", "edgecolors": COLORS[1], "zorder": 3}
+    axes.scatter(*chart.tests, s=16, label="test row", **style)
+    if chart.everyone is not None:
+        axes.axhline(chart.everyone, color="0.4", linestyle=":", label="without neighborhood")
+    for name, level in chart.ends.items():
+        axes.annotate(name, (1.0, level), xycoords=("axes fraction", "data"), xytext=(3, 0), textcoords="offset points")
+    axes.set_xlabel(chart.title)
+    axes.set_ylabel("threshold")
+    axes.set_title("Thresholds by difficulty")
     return finish(axes)
 
 

@@ -104,6 +104,7 @@ class Affine(RepresentationMap):
         return f"{kind} fitted on {len(self.shift)} columns"
 
 
+@register
 @dataclass(frozen=True)
 class Standardize(MapPlan):
     """Scale every column to mean 0 and standard deviation 1; constant columns become 0.
@@ -128,6 +129,7 @@ class Standardize(MapPlan):
         return Affine(mean, np.where(varying, 1 / np.where(varying, deviations, 1), 0.0), None)
 
 
+@register
 @dataclass(frozen=True)
 class PrincipalComponents(MapPlan):
     """Project on the `n` orthogonal directions with the most variance: fewer columns, nearly the same neighbors.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vicinal.probability_models import ProbabilityModel
 
 
+@register
 @dataclass(frozen=True, init=False, repr=False)
 class Chain(MapPlan):
     """Apply several maps one after another.
@@ -179,6 +180,11 @@ class Chained(RowMap):
     def fitted_rows(self) -> FittedRows | None:
         """Rows that the first map was fitted on and keeps, or None."""
         return self.parts[0].fitted_rows
+
+    @property
+    def words(self) -> str:
+        """What near rows have in common, by the first map."""
+        return self.parts[0].words
 
     def input_width(self, width: int) -> int | None:
         """Return the number of columns of the input of the first map."""

@@ -156,8 +156,13 @@ class Coordinate(InheritsDocs, ABC):
 
     @property
     def words(self) -> str:
-        """What two rows with near coordinates have in common: "as uncertain", for an explanation."""
-        return "with a similar " + type(self).__name__
+        """What two rows with near coordinates have in common: "with about the same prediction", for an explanation."""
+        return "with a similar " + self.short_name
+
+    @property
+    def short_name(self) -> str:
+        """Name for tables and axes, in small letters."""
+        return type(self).__name__
 
 
 @register
@@ -193,6 +198,11 @@ class Entropy(Coordinate):
         """Return what near rows have in common."""
         return "about as uncertain as this one (entropy of the probabilities)"
 
+    @property
+    def short_name(self) -> str:
+        """Return the name for tables and axes."""
+        return "entropy"
+
 
 @register
 @dataclass(frozen=True)
@@ -219,6 +229,11 @@ class Confidence(Coordinate):
     def words(self) -> str:
         """Return what near rows have in common."""
         return "on which the model is about as confident"
+
+    @property
+    def short_name(self) -> str:
+        """Return the name for tables and axes."""
+        return "confidence"
 
 
 @register
@@ -275,6 +290,11 @@ class NaiveSetSize(Coordinate):
         """Return what near rows have in common."""
         return f"whose probabilities take about as many labels to reach {self.mass:g}"
 
+    @property
+    def short_name(self) -> str:
+        """Return the name for tables and axes."""
+        return f"size of the naive set ({self.mass:g})"
+
 
 @register
 @dataclass(frozen=True)
@@ -296,6 +316,11 @@ class Prediction(Coordinate):
         """Return what near rows have in common."""
         return "with about the same prediction"
 
+    @property
+    def short_name(self) -> str:
+        """Return the name for tables and axes."""
+        return "prediction"
+
 
 @register
 @dataclass(frozen=True)
@@ -316,6 +341,11 @@ class Scale(Coordinate):
     def words(self) -> str:
         """Return what near rows have in common."""
         return "with about the same scale"
+
+    @property
+    def short_name(self) -> str:
+        """Return the name for tables and axes."""
+        return "scale"
 
 
 @register
@@ -396,7 +426,13 @@ class NeighborMean(Coordinate):
         """Return what near rows have in common."""
         return "near which the model errs about as much"
 
+    @property
+    def short_name(self) -> str:
+        """Return the name for tables and axes."""
+        return "errors of neighbors"
 
+
+@register
 @dataclass(frozen=True)
 class NeighborError(CoordinatePlan):
     """Coordinate: the mean of 1 - p(label) over the neighbors of a row among the tuning rows, for a classifier.
@@ -420,6 +456,7 @@ class NeighborError(CoordinatePlan):
         return _fit_mean(outputs, errors, UnitLength() if width > 1 else None)
 
 
+@register
 @dataclass(frozen=True)
 class NeighborResidual(CoordinatePlan):
     """Coordinate: the mean logarithm of the residual over the neighbors of a row among the tuning rows.

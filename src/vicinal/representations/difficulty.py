@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MOST_RANKS = 2048
 """Largest number of tuning values that are kept for the ranks of a coordinate."""
 
+WORTH_SAYING = 0.1
+"""From this share of tuning rows at one place on, a description of the map says so."""
+
 LEAST_ROWS = 10
 """Fewest rows among which a rank says something."""
 
@@ -67,15 +70,17 @@ class DifficultyMap(MapPlan):
     --------
     >>> import vicinal as vc
     >>> data = vc.datasets.load_cifar100_resnet18()
-    >>> tuning, rest = data[:500], data[500:]
-    >>> difficulty = vc.DifficultyMap(vc.Entropy()).fit(tuning.outputs)
+    >>> tuning, calibration, test = data[:500], data[500:3500], data[3500:]
+    >>> temperature = vc.TemperatureScaling.fit(tuning.outputs, tuning.labels)
+    >>> settings = {"score": vc.APS(), "probability_model": temperature}
+    >>> difficulty = vc.DifficultyMap(vc.Entropy()).fit(tuning.outputs, probability_model=temperature)
     >>> predictor = vc.calibrate(
-    ...     rest.outputs[:800], rest.labels[:800], 0.9, score=vc.APS(), localizer=vc.Uniform(0.1),
-    ...     representation_map=difficulty,
+    ...     calibration.outputs, calibration.labels, 0.9, localizer=vc.Uniform(0.1), representation_map=difficulty,
+    ...     **settings,
     ... )
-    >>> plain = vc.calibrate(rest.outputs[:800], rest.labels[:800], 0.9, score=vc.APS(), method=vc.Split())
-    >>> some = rest.outputs[800:]
-    >>> bool(predictor.predict(some).sizes.mean() < 0.9 * plain.predict(some).sizes.mean())
+    >>> plain = vc.calibrate(calibration.outputs, calibration.labels, 0.9, method=vc.Split(), **settings)
+    >>> sizes = [one.predict(test.outputs).sizes.mean() for one in (predictor, plain)]
+    >>> bool(sizes[0] < 0.8 * sizes[1])
     True
     """
 
@@ -212,6 +217,12 @@ class DifficultyRanks(RowMap):
         return next((one.fitted_rows for one in self.coordinates if one.fitted_rows is not None), None)
 
     @property
+    def words(self) -> str:
+        """What near rows have in common, by all coordinates."""
+        *before, last = dict.fromkeys(one.words for one in self.coordinates)
+        return f"{', '.join(before)} and {last}" if before else last
+
+    @property
     def output_width(self) -> int:
         """Number of coordinates."""
         return len(self.coordinates)
@@ -243,13 +254,32 @@ class DifficultyRanks(RowMap):
         ]
         return np.stack(found, axis=1)
 
+    @property
+    def largest_tie(self) -> float:
+        """Largest share of the tuning rows at one place: they are all neighbors of each other."""
+        # Rows that differ in one coordinate do not share a place.
+        return min(_largest_tie(ranks) for ranks in self.ranks)
+
     def __repr__(self) -> str:
         names = ", ".join(_name(one) for one in self.coordinates)
-        return f"DifficultyMap({names}), fitted"
+        tied = f", {self.largest_tie:.0%} of the tuning rows at one place" if self.largest_tie > WORTH_SAYING else ""
+        return f"DifficultyMap({names}), fitted{tied}"
 
 
 def _name(coordinate: Coordinate) -> str:
     return "neighbors' errors" if coordinate.fitted_rows is not None else repr(coordinate)
+
+
+def _largest_tie(ranks: Floats) -> float:
+    """Return the largest share of rows with equal values, from the middles of their ranks.
+
+    Values between the kept ones count to their neighbors, so a share below the spacing of the kept ranks says nothing.
+    """
+    ends, largest = 0.0, 0.0
+    for rank in ranks.tolist():
+        share = 2.0 * (rank - ends)
+        largest, ends = max(largest, share), ends + share
+    return largest
 
 
 def rank_values(found: Floats) -> tuple[Floats, Floats]:

@@ -181,6 +181,12 @@ class JoinedMaps(RowMap):
         return next((part.fitted_rows for part in self.maps if part.fitted_rows is not None), None)
 
     @property
+    def words(self) -> str:
+        """What near rows have in common, by all maps; empty if all are maps of the representation."""
+        found = [part.words or "with a similar representation" for part in self.maps]
+        return " and ".join(dict.fromkeys(found)) if any(part.words for part in self.maps) else ""
+
+    @property
     def output_width(self) -> int | None:
         """Number of columns of all maps; None if that of one is not known."""
         known = [part.output_width for part in self.maps]

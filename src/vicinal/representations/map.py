@@ -116,6 +116,14 @@ class RowMap(InheritsDocs, ABC):
         return None
 
     @property
+    def words(self) -> str:
+        """What rows that are near each other have in common, such as "with about the same prediction".
+
+        It is empty if they are near in the representation.
+        """
+        return ""
+
+    @property
     def output_width(self) -> int | None:
         """Number of columns of the mapped rows; None if it depends on the representations."""
         return None
@@ -350,6 +358,13 @@ def map_representations(
 
 def _map_checked(row_map: RowMap, rows: RowArrays, n: int) -> Reals:
     return check_mapped(row_map.map_rows(array_api_compat.numpy, rows), row_map, n)
+
+
+def map_probabilities(outputs: ModelOutputs, row_map: RowMap, probabilities: Reals) -> Reals:
+    """Return mapped rows, (n, d), from probabilities that are known already."""
+    if row_map.reads_representations:
+        require_representations(outputs, repr(row_map))
+    return _map_checked(row_map, RowArrays(outputs.representations, probabilities), len(outputs))
 
 
 def check_mapped(mapped: Any, row_map: RowMap, n: int) -> Reals:

@@ -44,10 +44,11 @@ def _candidates(predictor: AnyPredictor, near: Floats | None) -> Iterator[ModelO
 
 def input_width(predictor: AnyPredictor) -> int | None:
     """Return the number of columns of representations: 0 if none are read, None if a map does not tell."""
-    if predictor.calibration.width:
-        return _before(predictor.representation_map, predictor.calibration.width)
-    if not predictor.scores_read_representations:
-        return 0
+    width = predictor.calibration.width
+    near = _before(predictor.representation_map, width) if width else 0
+    # A difficulty map may read no representations where the votes or scales do.
+    if near or not predictor.scores_read_representations:
+        return near
     model = voting(predictor)
     if model is None:
         return None

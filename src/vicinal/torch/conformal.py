@@ -42,7 +42,9 @@ class Conformal(TensorModule):
         self.views_apart, self.views = predictor.score.reads_views, predictor.n_views
         self.score = TensorPart(predictor.score)
         self.mapping = TensorMap(predictor.representation_map)
-        self.probabilities = TensorProbabilities(predictor.probability_model, precision, normalized=normalized)
+        self.probabilities = TensorProbabilities(
+            predictor.probability_model, precision, normalized=normalized, in_numpy=self.mapping.reads_outputs
+        )
         self.thresholds = make_thresholds(predictor.calibration, predictor.coverage, self.mapping, precision)
         seed = 0 if self.seed is None else int(self.seed)
         self.keep(output_keys=hash_keys(seed, self.n_classes + 1), id_keys=hash_keys(seed, 3))
@@ -76,7 +78,7 @@ class Conformal(TensorModule):
         """Memory for a row."""
         each = LABEL_BYTES * self.n_classes * (self.views or 1)
         labels = Cost(each, each)
-        return labels | self.probabilities.cost | self.thresholds.cost
+        return labels | self.probabilities.cost | self.mapping.cost | self.thresholds.cost
 
     def forward(
         self, outputs: Tensor, representations: Tensor | None, uniforms: Tensor | None, *, listed: bool = False

@@ -12,9 +12,19 @@ from torch import Tensor
 
 def argsort(values: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the stable order of values; an exported graph has one kind of sort, which is stable."""
-    options: dict[str, Any] = {} if torch.compiler.is_exporting() else {"stable": stable}
-    found: Tensor = torch.sort(values, dim=axis, descending=descending, **options).indices
+    found: Tensor = _sort(values, axis, descending=descending, stable=stable).indices
     return found
+
+
+def sort(values: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return sorted values; an exported graph has one kind of sort."""
+    found: Tensor = _sort(values, axis, descending=descending, stable=stable).values
+    return found
+
+
+def _sort(values: Tensor, axis: int, *, descending: bool, stable: bool) -> Any:
+    options: dict[str, Any] = {} if torch.compiler.is_exporting() else {"stable": stable}
+    return torch.sort(values, dim=axis, descending=descending, **options)
 
 
 def take_along_axis(values: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -25,4 +35,4 @@ def take_along_axis(values: Tensor, indices: Tensor, /, *, axis: int = -1) -> Te
 xp = SimpleNamespace(**{name: value for name, value in vars(array_api_compat.torch).items() if name[0] != "_"})
 """The namespace that formulas receive for tensors."""
 
-xp.argsort, xp.take_along_axis = argsort, take_along_axis
+xp.argsort, xp.sort, xp.take_along_axis = argsort, sort, take_along_axis

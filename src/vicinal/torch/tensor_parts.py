@@ -14,10 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vicinal.errors import InvalidValue
+from vicinal.kernels._jit import COMPILED
 from vicinal.neighbors.localizers import BoundLocalizer
 from vicinal.neighbors.reference import Reference
+from vicinal.outputs import ClassificationOutputs
 from vicinal.probability_models.chain import ProbabilityChain
-from vicinal.probability_models.model import SMALLEST_PROBABILITY, ProbabilityModel, VotingModel, softmax
+from vicinal.probability_models.model import (
+    SMALLEST_PROBABILITY,
+    ProbabilityModel,
+    VotingModel,
+    read_probabilities,
+    softmax,
+)
 from vicinal.representations import RowArrays, RowMap
 from vicinal.torch.blocks import Cost
 from vicinal.torch.distances import Arithmetic, DeviceRows, Distances, distances, squared_norms
@@ -26,6 +34,9 @@ from vicinal.torch.neighborhoods import NearRows, neighborhood
 
 EQUAL, COARSELY_EQUAL = 2.0**-40, 2.0**-20
 """Scores that differ by less are equal; the second value applies if float32 distances enter the scores."""
+
+MAPPED_BYTES = 64
+"""Bytes per number that a map keeps and compares a row with, with all temporary results."""
 
 
 def at_least_single(rows: Tensor) -> Tensor:
@@ -108,7 +119,10 @@ def _with_tensors(part: Any, tensors: Iterator[Tensor | None]) -> Any:
 
 
 class TensorMap(TensorPart):
-    """A map of rows; on a CPU numpy applies it, so that results are equal to the bit; None changes nothing."""
+    """A map of rows; on a CPU numpy applies it, so that results are equal to the bit; None changes nothing.
+
+    Maps that read outputs of the model have compiled loops in numpy; without numba, their formulas run on a CPU too.
+    """
 
     part: RowMap | None
 
@@ -117,7 +131,7 @@ class TensorMap(TensorPart):
         if self.part is None:
             return representations
         rows = RowArrays(representations, probabilities if self.part.reads_outputs else None)
-        if on_cpu(representations):
+        if on_cpu(representations) and self.in_numpy:
             arrays = RowArrays(*(None if one is None else one.numpy() for one in rows))
             found = self.part.map_rows(array_api_compat.numpy, arrays)
             return torch.from_numpy(np.ascontiguousarray(found))
@@ -128,9 +142,25 @@ class TensorMap(TensorPart):
         return mapped
 
     @property
+    def in_numpy(self) -> bool:
+        """Whether numpy applies the map on a CPU."""
+        return COMPILED or not self.reads_outputs
+
+    @property
     def same_bits(self) -> bool:
         """Whether a GPU returns the same bits as the CPU."""
         return self.part is None or self.part.elementwise
+
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether the map reads more than representations."""
+        return self.part is not None and self.part.reads_outputs
+
+    @property
+    def cost(self) -> Cost:
+        """Memory for a row: a map that reads outputs compares it with all numbers that it keeps."""
+        numbers = sum(len(array) for array in _arrays(self.part)) if self.reads_outputs else 0
+        return Cost(MAPPED_BYTES * numbers, MAPPED_BYTES * numbers)
 
     @property
     def reads_representations(self) -> bool:
@@ -153,6 +183,7 @@ class TensorReference(TensorModule):
         rows = as_tensor(reference.rows)
         rows = rows if arithmetic.dtype is None else rows.to(arithmetic.dtype)
         self.n, self.near, self.tf32, self.same_bits = reference.n, near, arithmetic.tf32, mapping.same_bits
+        self.same_on_cpu = mapping.in_numpy
         self.rule = near.rule_in(xp)
         self.keep(rows=rows, norms=squared_norms(rows[: reference.n]))
 
@@ -169,7 +200,7 @@ class TensorReference(TensorModule):
     def distances(self, representations: Tensor) -> Distances:
         """Return the distances of representations, (q, d)."""
         queries, known = representations.to(self.rows.dtype), DeviceRows(self.rows, self.norms, self.n)
-        same = self.same_bits or self.rows.device.type == "cpu"
+        same = self.same_bits or (self.same_on_cpu and self.rows.device.type == "cpu")
         return distances(queries, known, Arithmetic(self.tf32), same_bits=same)
 
     def forward(self, representations: Tensor, *, listed: bool) -> NearRows:
@@ -198,14 +229,18 @@ class TensorProbabilities(TensorModule):
 
     labels: Tensor
 
-    def __init__(self, model: ProbabilityModel | None, precision: Precision, *, normalized: bool) -> None:
+    def __init__(
+        self, model: ProbabilityModel | None, precision: Precision, *, normalized: bool, in_numpy: bool
+    ) -> None:
         super().__init__()
-        self.model, self.normalized = model, normalized
+        self.model, self.normalized, self.in_numpy = model, normalized, in_numpy and COMPILED
         self.voters: TensorReference | None = None
         self.chain = nn.ModuleList()
         if isinstance(model, ProbabilityChain):
             for number, part in enumerate(model.parts):
-                self.chain.append(TensorProbabilities(part, precision, normalized=normalized or number > 0))
+                self.chain.append(
+                    TensorProbabilities(part, precision, normalized=normalized or number > 0, in_numpy=False)
+                )
         elif isinstance(model, VotingModel):
             voters = model.voters
             self.mapping = TensorMap(voters.representation_map)
@@ -253,6 +288,8 @@ class TensorProbabilities(TensorModule):
         """Return the probabilities of each row, (q, classes), from outputs of (q, classes) or (q, views, classes)."""
         if outputs.ndim > 2 and (self.model is None or not self.model.reads_views):  # noqa: PLR2004  view 0
             outputs = outputs[:, 0]
+        if self.in_numpy and on_cpu(outputs):
+            return self._compute_in_numpy(outputs, representations)
         for part in self._parts:
             outputs = part(outputs, representations, listed=listed)
         if self.chain:
@@ -267,6 +304,20 @@ class TensorProbabilities(TensorModule):
             return self.model.blend(xp, logits, self._shares(near, outputs.shape[1]))  # type: ignore[attr-defined, no-any-return]
         found: Tensor = self.part.bound.formula(xp, logits, representations if representations.shape[1] else None)
         return found
+
+    def _compute_in_numpy(self, outputs: Tensor, representations: Tensor) -> Tensor:
+        """Return the probabilities that equal those of numpy to the bit, for a map that reads them."""
+        given, rows = at_least_single(outputs).numpy(), representations.numpy() if representations.shape[1] else None
+        logits, probabilities = (None, given) if self.normalized else (given, None)
+        found = ClassificationOutputs(
+            representations=rows,
+            row_ids=None,
+            uniforms=None,
+            logits=logits,
+            probabilities=probabilities,
+            class_names=None,
+        )
+        return torch.from_numpy(read_probabilities(found, self.model))
 
     def _shares(self, near: NearRows, classes: int) -> Tensor:
         """Return the weighted share of the neighbors with each label, (q, classes)."""

@@ -1,6 +1,6 @@
 """Tuning: choose score, neighborhood and fitted parts on rows that are not calibration rows."""
 
-from vicinal.tuning.objectives import ClassGap, DecileGap, MeanSize, Objective
+from vicinal.tuning.objectives import ClassGap, DecileGap, ExcessRisk, MeanSize, Objective
 from vicinal.tuning.report import Candidate, TuningReport
 from vicinal.tuning.space import Space
 from vicinal.tuning.strategies import Bayesian, Grid, Strategy
@@ -11,6 +11,7 @@ __all__ = [
     "Candidate",
     "ClassGap",
     "DecileGap",
+    "ExcessRisk",
     "Grid",
     "MeanSize",
     "Objective",

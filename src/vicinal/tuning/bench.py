@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import array_api_compat.numpy
 import numpy as np
@@ -64,7 +64,7 @@ class Scores(Protocol):
 
     sources: list[Source]
     bytes_each: int
-    models: list[ProbabilityModel | None]  # for each number of a source, the model of its probabilities
+    models: list[ProbabilityModel | None]  # for each number of a source, what gives its probabilities to maps
 
     def of(self, source: Source) -> ScoredTask:
         """Return the scores of the rows for one source."""
@@ -108,6 +108,23 @@ class Bench:
         return self.kept[source.key]
 
 
+@dataclass(frozen=True, eq=False)
+class KnownProbabilities(ProbabilityModel):
+    """Probabilities of the tuning rows that are known already, each row left out of the fit: no search for votes."""
+
+    probabilities: Reals  # (n, classes)
+
+    def formula(self, xp: Any, logits: Any, representations: Any) -> Any:
+        """Return the known probabilities."""
+        del logits, representations
+        return xp.asarray(self.probabilities)
+
+    def apply(self, outputs: ClassificationOutputs) -> Reals:
+        """Return the known probabilities of the tuning rows."""
+        del outputs
+        return self.probabilities
+
+
 class LabelScores:
     """Scores of a classifier's tuning rows."""
 
@@ -124,9 +141,9 @@ class LabelScores:
         represented, viewed = outputs.representations is not None, outputs.n_views > 1
         for number, plan in enumerate(space.probability_plans(represented=represented, viewed=viewed)):
             model, found = fitted_probabilities(plan, outputs, labels)
-            self.models.append(model)
+            self.models.append(None if model is None else KnownProbabilities(found))
             self.left_out.append(plan is not None and not isinstance(plan, ProbabilityModel))
-            self.rows.append(found[judged])
+            self.rows.append(found if len(judged) == len(found) else found[judged])
             self.tenths.append(quantile_numbers(row_maxima(self.rows[-1]).astype(np.float64), 10))
             free = free_ranks(self.rows[-1], self.labels, coverage)
             loss = _loss(found, labels)
@@ -238,16 +255,20 @@ def neighborhoods(
 ) -> list[Neighborhoods]:
     """Return every map, fitted on all rows, with the neighbors of the judged rows.
 
-    A map that reads probabilities is fitted for each of the probability models. Each row is left out of the fit of its
-    own place.
+    A map that reads probabilities is fitted for each of the probability models, and for unchanged probabilities only
+    where there are no others: a temperature leaves the order of difficulty nearly the same. Each row is left out of the
+    fit of its own place.
     """
     space.most_neighbors(int(judge.calibrating.min()) - 1)  # raises an error if there are too few rows
     most = space.most_neighbors(int(judge.calibrating.max()) - 1)
+    numbers = [number for number, model in enumerate(models) if model is not None] or [0]
     found = []
     for plan in space.maps(fitting, targets):
+        if plan is None and fitting.representations is None:
+            continue
         advance(f"neighbors, representations {'unchanged' if plan is None else plan!r}")
-        for number, model in enumerate(models):
-            fitted, mapped = _map_tuning_rows(plan, fitting, targets, model)
+        for number in numbers:
+            fitted, mapped = _map_tuning_rows(plan, fitting, targets, models[number])
             hard = fitted is not None and fitted.reads_outputs
             own = hard and isinstance(fitting, ClassificationOutputs)
             rows = take_rows(mapped, judged)

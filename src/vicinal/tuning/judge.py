@@ -146,6 +146,19 @@ class Judged:
         return float(shares[large].min()) if rows[large].sum() >= MEASURED * rows.sum() else None
 
     @cached_property
+    def excess_risk(self) -> float | None:
+        """Mean of (coverage of the tenth - target)^2 less what is chance; None if the tenths are too small to measure.
+
+        The coverage of a tenth is estimated from its other rows, so rows do not explain themselves.
+        """
+        if self.worst_tenth is None:
+            return None
+        covered = self.covered[:, 1].astype(np.float64)
+        rows, sums = np.bincount(self.tenths)[self.tenths], np.bincount(self.tenths, covered)[self.tenths]
+        others = np.where(rows > 1, (sums - covered) / np.maximum(rows - 1, 1), self.target)
+        return float(((covered - self.target) ** 2 - (covered - others) ** 2).mean())
+
+    @cached_property
     def class_gap(self) -> float | None:
         """Mean over classes of |coverage - target|."""
         if self.classes is None:

@@ -27,6 +27,10 @@ class Measured(Protocol):
     def class_gap(self) -> float | None:
         """Mean over classes of |coverage - target|; None for a regression."""
 
+    @property
+    def excess_risk(self) -> float | None:
+        """Excess risk of the target coverage over the tenths of the rows; None if they are too small to measure."""
+
 
 class Objective(ABC):
     """Minimize the mean size among the candidates that stay within a bound."""
@@ -38,7 +42,7 @@ class Objective(ABC):
         Parameters
         ----------
         measured : Candidate
-            A candidate, or anything with `target`, `worst_tenth` and `class_gap`.
+            A candidate, or anything with `target`, `worst_tenth`, `class_gap` and `excess_risk`.
 
         Returns
         -------
@@ -141,10 +145,7 @@ class DecileGap(Objective):
         TooFewRows
             If a tenth would have fewer rows than are needed to measure its coverage.
         """
-        needed = 10 * GROUP_ROWS
-        if n_rows < needed:
-            msg = f"DecileGap needs at least {needed} tuning rows, {GROUP_ROWS} in each tenth; got {n_rows}."
-            raise TooFewRows(msg, rows=n_rows, needed=needed)
+        _check_tenths("DecileGap", n_rows)
 
     def excess(self, measured: Measured) -> float:
         """Return by how much the worst tenth falls short of the bound.
@@ -161,6 +162,80 @@ class DecileGap(Objective):
         """
         worst = measured.worst_tenth
         return 0.0 if worst is None else max(0.0, measured.target - worst - self.at_most)
+
+
+@register
+@dataclass(frozen=True)
+class ExcessRisk(Objective):
+    """Objective: the smallest mean size such that coverage hardly depends on which tenth a row is in.
+
+    Parameters
+    ----------
+    at_most : float
+        Largest allowed excess risk of the target coverage; between 0 and 1. If the coverage of each tenth is off by
+        0.1, the excess risk is 0.01.
+
+    Notes
+    -----
+    The excess risk is the mean of (coverage of the row's tenth - target)^2 over the rows, without the part that is
+    chance: the coverage of a tenth is taken from its other rows. It is the measure of `evaluate` (ERT), for a
+    classifier that knows the tenth only, so that it can be computed for every candidate. Tenths are those of
+    `DecileGap`; unlike it, all of them count, and coverage above the target counts too.
+
+    References
+    ----------
+    Braun et al., "Conditional coverage diagnostics for conformal prediction", arXiv 2512.11779.
+
+    Examples
+    --------
+    >>> ExcessRisk(at_most=0.005)
+    ExcessRisk(at_most=0.005)
+    """
+
+    at_most: float
+
+    def __post_init__(self) -> None:
+        proper_share("at_most", self.at_most)
+
+    def check(self, n_rows: int, *, regression: bool) -> None:
+        """Raise an error if tenths of the rows are too small to measure.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of tuning rows.
+        regression : bool
+            Whether the outputs are a regression's; not used.
+
+        Raises
+        ------
+        TooFewRows
+            If a tenth would have fewer rows than are needed to measure its coverage.
+        """
+        _check_tenths("ExcessRisk", n_rows)
+
+    def excess(self, measured: Measured) -> float:
+        """Return by how much the excess risk exceeds the bound.
+
+        Parameters
+        ----------
+        measured : Candidate
+            A candidate.
+
+        Returns
+        -------
+        float
+            The largest of 0 and excess_risk - at_most; 0 if the excess risk is unknown.
+        """
+        return 0.0 if measured.excess_risk is None else max(0.0, measured.excess_risk - self.at_most)
+
+
+def _check_tenths(name: str, n_rows: int) -> None:
+    """Raise an error if tenths of the rows are too small to measure."""
+    needed = 10 * GROUP_ROWS
+    if n_rows < needed:
+        msg = f"{name} needs at least {needed} tuning rows, {GROUP_ROWS} in each tenth; got {n_rows}."
+        raise TooFewRows(msg, rows=n_rows, needed=needed)
 
 
 @register

@@ -14,7 +14,8 @@ from vicinal._util.register import part_fields
 from vicinal.neighbors.localizers import Localizer
 from vicinal.probability_models import ProbabilityChain, ProbabilityModel
 from vicinal.regions import TargetRange
-from vicinal.representations import RowMap
+from vicinal.representations import Chained, JoinedMaps, RowMap
+from vicinal.representations.difficulty import DifficultyRanks
 from vicinal.scores import RegressionScore, Score
 from vicinal.tuning.objectives import Objective
 
@@ -60,6 +61,8 @@ class Candidate:
         None if the tenths are too small to measure.
     class_gap : float or None
         Mean over classes of |coverage - target|; None for a regression.
+    excess_risk : float or None
+        Excess risk of the target coverage over the tenths of the rows (`ExcessRisk`); None if they are too small.
     saving : float
         Difference in mean size from the best candidate without a neighborhood, at equal coverage. Positive: smaller.
     saving_error : float
@@ -89,6 +92,7 @@ class Candidate:
     standard_error: float
     worst_tenth: float | None
     class_gap: float | None
+    excess_risk: float | None
     saving: float
     saving_error: float
     excess: float
@@ -150,7 +154,7 @@ class TuningReport:
     >>> data = vc.datasets.load_cifar100_resnet18()[:200]
     >>> space = vc.Space(score=[vc.LAC()], probability_model=[None], shares=(0.1,), multiples=(), bandwidths=())
     >>> vc.tune(data.outputs, data.labels, 0.9, strategy=vc.Grid(space))
-    TuningReport(3 candidates, winner: LAC, no neighborhood, probabilities unchanged)
+    TuningReport(8 candidates, winner: LAC, no neighborhood, probabilities unchanged)
     """
 
     candidates: tuple[Candidate, ...]
@@ -273,6 +277,12 @@ def probability_words(model: ProbabilityModel | None) -> str:
 
 def map_words(representation_map: RowMap | None) -> str:
     """Return the table cell for a representation map."""
+    if isinstance(representation_map, DifficultyRanks):
+        return f"difficulty: {', '.join(one.short_name for one in representation_map.coordinates)}"
+    if isinstance(representation_map, JoinedMaps):
+        return " + ".join(map_words(one) for one in representation_map.maps)
+    if isinstance(representation_map, Chained):
+        return ", then ".join(map_words(one) for one in representation_map.parts)
     return UNCHANGED if representation_map is None else repr(representation_map)
 
 

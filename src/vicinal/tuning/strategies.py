@@ -241,7 +241,8 @@ class Bayesian(Strategy):
         return source, near, make_localizer(near.lists, share, multiple)
 
     def _source(self, trial: optuna.Trial, bench: Bench) -> Source:
-        sources = bench.scores.sources
+        # Without representations, unchanged probabilities may have no neighborhood.
+        sources = [one for one in bench.scores.sources if any(near.fits(one) for near in bench.neighborhoods)]
         if not isinstance(sources[0].score, (LAC, APS, RAPS, NeverEmpty)) or self.space.score is not None:
             return sources[trial.suggest_categorical("score", range(len(sources)))]
         numbers = sorted({source.number for source in sources})

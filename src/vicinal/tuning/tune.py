@@ -18,6 +18,7 @@ from vicinal.neighbors.localizers import Localizer
 from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, as_classification
 from vicinal.regions import TargetRange
 from vicinal.representations import RowMap
+from vicinal.representations.difficulty import WORTH_SAYING, DifficultyRanks
 from vicinal.tuning.bench import Bench, LabelScores, Scores, Source, ValueScores, neighborhoods
 from vicinal.tuning.choose import ChoiceSaving, choose_winner, row_savings
 from vicinal.tuning.judge import Judge, Judged, standard_error
@@ -121,6 +122,12 @@ def tune(
         notes.append("The outputs have no representations, so no neighborhood was tried.")
     ordered = tuple(sorted(candidates, key=lambda one: one.size))
     winner, sentence = choose_winner(ordered, everyone, aim, choice)
+    chosen = winner.representation_map
+    if isinstance(chosen, DifficultyRanks) and chosen.largest_tie > WORTH_SAYING:
+        notes.append(
+            f"{chosen.largest_tie:.0%} of the tuning rows are equally hard: they are all neighbors of each other and "
+            "share one threshold."
+        )
     if isinstance(outputs, ClassificationOutputs) and winner.size < 1:
         notes.append(
             "The sets hold less than one label on average, so some are empty. To avoid empty sets, tune with "
@@ -151,6 +158,7 @@ def _judge_all(
             standard_error=judged.standard_error,
             worst_tenth=judged.worst_tenth,
             class_gap=judged.class_gap,
+            excess_risk=judged.excess_risk,
             # Lower coverage makes sets smaller too; that part is not credited to the neighborhood.
             saving=base.size - judged.size - judged.price * max(0.0, base.coverage - judged.coverage),
             saving_error=standard_error(judged.influence - base.influence),
@@ -229,7 +237,9 @@ def _check_kinds(outputs: ModelOutputs, objective: Objective, strategy: Strategy
         msg = f"tune needs ModelOutputs, made by ModelOutputs.from_...; got {type(outputs).__name__}."
         raise Incompatible(msg)
     if not isinstance(objective, Objective):
-        msg = f"objective must be MeanSize(), DecileGap(...), ClassGap(...) or None; got {objective!r}."
+        msg = (
+            f"objective must be MeanSize(), DecileGap(...), ExcessRisk(...), ClassGap(...) or None; got {objective!r}."
+        )
         raise Incompatible(msg)
     if not isinstance(strategy, Strategy):
         hint = " Pass a neighbor search as search=..." if isinstance(strategy, NeighborSearch) else ""

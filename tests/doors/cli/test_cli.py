@@ -77,6 +77,45 @@ def folder(tmp_path_factory):
     return found
 
 
+MAPS = {
+    "difficulty": "DifficultyMap(Entropy()), fitted",
+    "DifficultyMap(Entropy(), Confidence())": "DifficultyMap(Entropy(), Confidence()), fitted",
+    "difficulty-map(neighbor-error)": "DifficultyMap(neighbors' errors), fitted",
+    "Join([UnitLength(), difficulty])": "Join(",
+    "Chain(Standardize, PrincipalComponents(2))": "PrincipalComponents(2) fitted",
+    "UnitLength": "UnitLength()",
+}
+
+
+@pytest.mark.parametrize("text", MAPS)
+def test_a_map_is_fitted_on_rows_set_aside(text, folder, tmp_path):
+    near = ("--localizer", "Uniform(0.2)", "--representation-map", text)
+    said = fine("calibrate", folder / "calibration.npz", *near, "--out", tmp_path / "m.vicinal")
+    predictor = vc.load(tmp_path / "m.vicinal")
+    assert MAPS[text] in repr(predictor.representation_map)
+    aside = 0 if text == "UnitLength" else 100
+    assert predictor.calibration.n_ranked == 300 - aside
+    assert ("100 of 300 rows were set aside to fit the map" in said) == bool(aside)
+    fine("predict", tmp_path / "m.vicinal", folder / "test.npz", "--out", tmp_path / "sets.parquet")
+
+
+def test_rows_without_representations_are_calibrated_by_their_difficulty(tmp_path):
+    bare = {name: column for name, column in rows(300, 2).items() if name != "representations"}
+    np.savez(tmp_path / "bare.npz", **bare)
+    near = ("--localizer", "Uniform(0.2)", "--representation-map", "difficulty", "--precision", "16")
+    fine("calibrate", tmp_path / "bare.npz", *near, "--out", tmp_path / "m.vicinal")
+    assert not vc.load(tmp_path / "m.vicinal").reads_representations
+    assert "needs representations" in refused(
+        "calibrate", tmp_path / "bare.npz", "--localizer", "Uniform(9)", "--representation-map", "unit-length"
+    )
+
+
+def test_too_few_rows_to_fit_a_map_is_a_sentence(tmp_path):
+    np.savez(tmp_path / "few.npz", **rows(60, 2))
+    near = ("--localizer", "Uniform(9)", "--representation-map", "difficulty")
+    assert "Give at least 150 rows" in refused("calibrate", tmp_path / "few.npz", *near)
+
+
 def test_the_whole_path(folder, tmp_path):
     tuned, model, page = tmp_path / "tuned.vicinal", tmp_path / "model.vicinal", tmp_path / "report.html"
     said = json.loads(fine("tune", folder / "tuning.npz", "--out", tuned, "--coverage", "0.8", "--json"))
@@ -325,14 +364,27 @@ def test_options_that_are_wrong_are_one_line(folder, tmp_path, monkeypatch):
         (("--import", "no_such_module", "calibrate", known), "no such module"),
         (("calibrate", known, "--score", "cqr", "--localizer", "uniform(3)"), "give columns predictions"),
         (("calibrate", known, "--localizer", "Uniform(3)", "--precision", "8"), "16 or 32"),
+        (("calibrate", known, "--representation-map", "hardness"), "the name of a registered part"),
+        (("calibrate", known, "--representation-map", "Uniform(3)"), "one of Chain, DifficultyMap, Identity, Join, "),
+        (("calibrate", known, "--representation-map", "difficulty(3)"), "needs coordinates, such as Entropy()"),
+        (("calibrate", known, "--representation-map", "Join(UnitLength())"), "needs a list of maps"),
+        (("calibrate", known, "--representation-map", "DifficultyMap(Prediction())"), "give a column predictions"),
+        (
+            ("calibrate", known, "--method", "split", "--representation-map", "difficulty"),
+            "leave out --representation-map",
+        ),
         (("calibrate", known, "--tuned", tmp_path / "t.vicinal", "--score", "lac"), "leave out --score"),
+        (
+            ("calibrate", known, "--tuned", tmp_path / "t.vicinal", "--representation-map", "difficulty"),
+            "leave out --representation-map",
+        ),
         (("calibrate", known, "--rename", "logits"), "--rename takes NAME=COLUMN"),
         (("calibrate", known, "--rename", "logits=x"), "has no column 'x'"),
         (("calibrate", known, "--class-names", tmp_path / "gone"), "there is no such file"),
         (("tune", known, "--aim", "classes", "--at-most", "3"), "strictly between 0 and 1"),
         (("evaluate", model, known), "holds rows that the predictor was calibrated on (300 of 300 are the same)"),
         (("report", model, known), "holds rows that the predictor was calibrated on"),
-        (("tune", known, "--at-most", "0.05"), "--at-most applies to --aim even"),
+        (("tune", known, "--at-most", "0.05"), "--at-most applies to --aim even, risk and classes only"),
         (("calibrate", known, "--localizer", "Uniform(-3)"), "n_neighbors must be a whole number, 1 or more"),
         (("report", model, test, "--images", known), "pictures"),
     ):
@@ -538,7 +590,8 @@ def test_notes(folder, tmp_path):
     found = vicinal("calibrate", tmp_path / "a.npz", "--out", tmp_path / "m.vicinal")
     assert found.returncode == 0
     assert "the logits look like probabilities" in found.stderr
-    assert "The outputs have no representations, so no neighborhood was tried." in found.stdout
+    assert "100 of 300 rows were set aside for tuning" in found.stdout
+    assert "no neighborhood was tried" not in found.stdout, "difficulty needs no representations"
     assert "to_parquet" in refused("predict", tmp_path / "m.vicinal", "a.xlsx")
 
 

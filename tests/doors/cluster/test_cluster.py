@@ -163,6 +163,11 @@ def test_calibration_on_a_cluster_is_that_of_one_machine(small, tmp_path, monkey
                 again.at(0.8).predict(test)
 
 
+def test_a_map_that_is_not_fitted_is_refused():
+    with pytest.raises(vc.Incompatible, match=r"must be fitted already: pass DifficultyMap\(Entropy\(\)\)\.fit"):
+        distributed.calibrate("rows.parquet", representation_map=vc.DifficultyMap(vc.Entropy()))
+
+
 @pytest.mark.slow
 def test_what_cannot_be_calibrated_on_a_cluster_is_one_sentence(small, tmp_path):
     folder, _, outputs, labels = small

@@ -41,6 +41,9 @@ MAPS = [
     vc.Standardize().fit(TUNING),
     vc.PrincipalComponents(2).fit(TUNING),
     vc.Chain(vc.Standardize(), vc.UnitLength()).fit(TUNING),
+    vc.DifficultyMap(vc.Entropy(), vc.Confidence(), vc.NaiveSetSize(0.8), vc.NeighborError()).fit(TUNING, LABELS),
+    vc.Join([vc.UnitLength(), vc.DifficultyMap()], [1.0, 2.0]).fit(TUNING),
+    vc.Chain(vc.DifficultyMap(), vc.Rounded(16)).fit(TUNING),
 ]
 PROBABILITIES = [None, vc.TemperatureScaling(1.7), vc.NeighborVotes.fit(TUNING, LABELS)]
 SCALED = vc.ScaledResidual(vc.NeighborScales.fit(VALUES["AbsoluteResidual"], TRUTHS))
@@ -102,7 +105,7 @@ def test_round_trips_of_intervals(score, tmp_path):
     outputs, targets = regression_rows(N, seed=7)
     tests, truths = regression_rows(9, seed=8)
     name = type(score).__name__ if score is not SCALED else "AbsoluteResidual"
-    maps = [None, vc.UnitLength(), vc.Standardize().fit(VALUES[name])]
+    maps = [None, vc.UnitLength(), vc.Standardize().fit(VALUES[name]), vc.DifficultyMap().fit(VALUES[name], TRUTHS)]
     for localizer, method, representation_map in itertools.product(LOCALIZERS, METHODS, maps):
         predictor = vc.calibrate(
             outputs[name],
@@ -394,3 +397,22 @@ def test_what_a_file_says_of_itself(tmp_path):
     changed = TARGETS.copy()
     changed[0] = (changed[0] + 1) % 5
     assert predictor.data != vc.calibrate(ROWS, changed, 0.7, localizer=vc.Uniform(3)).data
+
+
+def test_reports_of_tuning_keep_difficulty_maps(tmp_path):
+    rows, labels = classification_rows(200, seed=11)
+    maps = [None, vc.DifficultyMap(vc.Entropy(), vc.NeighborError()), vc.Join([vc.UnitLength(), vc.DifficultyMap()])]
+    space = vc.Space(score=[vc.APS()], probability_model=[None], representation_map=maps, shares=(0.2,))
+    report = vc.tune(rows, labels, 0.8, strategy=vc.Grid(space))
+    vc.save_tuning(report, tmp_path / "t.vicinal")
+    loaded = vc.load_tuning(tmp_path / "t.vicinal")
+    assert str(loaded) == str(report)
+    assert [one.name for one in loaded.candidates] == [one.name for one in report.candidates]
+    assert any("difficulty: entropy, errors of neighbors" in one.name for one in loaded.candidates)
+    for one, other in zip(report.candidates, loaded.candidates, strict=True):
+        if one.representation_map is not None:
+            first, second = (
+                vc.calibrate(ROWS, TARGETS, 0.8, **found.settings).map_representations(TEST)[:]
+                for found in (one, other)
+            )
+            assert np.array_equal(first, second)

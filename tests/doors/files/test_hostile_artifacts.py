@@ -47,7 +47,15 @@ def saved(folder):
         method=vc.SplitReference(0.5),
     )
     plain = vc.calibrate(ROWS, LABELS, 0.8, score=vc.NeverEmpty(vc.RAPS(0.1, 1)), method=vc.Split())
-    found = {"sets": sets, "tuned": tuned, "intervals": intervals, "plain": plain}
+    difficulty = vc.DifficultyMap(vc.Entropy(), vc.NeighborError())
+    hard = vc.calibrate(
+        ROWS,
+        LABELS,
+        0.8,
+        localizer=vc.Uniform(7),
+        representation_map=vc.Join([vc.UnitLength(), difficulty]).fit(other, names),
+    )
+    found = {"sets": sets, "tuned": tuned, "intervals": intervals, "plain": plain, "hard": hard}
     for name, predictor in found.items():
         predictor.save(folder / name)
     vc.save_tuning(tuned.tuning, folder / "tuning")
@@ -363,6 +371,72 @@ def test_a_short_file_cannot_ask_for_endless_work(files, tmp_path):
     for shape in ([int("9" * 4000)] * 900, [99999999999999] * 200_000, [-1], [1.5], ["x"], [True]):
         signed({**entries, name: {**entries[name], "shape": shape}}, header, data, tmp_path / "a")
         refused(tmp_path / "a")
+
+
+def find_part(parts, name):
+    """Return the place of a part."""
+    return next(place for place, part in enumerate(parts) if part["name"] == name)
+
+
+RANKS = {
+    "not ascending": lambda numbers: numbers[::-1],
+    "equal": lambda numbers: np.full_like(numbers, numbers[0]),
+    "nan": lambda numbers: np.where(np.arange(len(numbers)) == 3, np.nan, numbers),
+    "infinite": lambda numbers: np.where(np.arange(len(numbers)) == len(numbers) - 1, np.inf, numbers),
+}
+
+
+@pytest.mark.parametrize("name", ["values", "ranks"])
+@pytest.mark.parametrize("change", RANKS)
+def test_ranks_that_cannot_be_are_damage(files, tmp_path, name, change):
+    entries, header, data = read(files["hard"])
+    fields = header["parts"][find_part(header["parts"], "DifficultyRanks")]["fields"]
+    start, stop = entries[fields[name]["list"][1]["array"]]["data_offsets"]
+    changed = RANKS[change](np.frombuffer(data[start:stop], "<f8").copy())
+    signed(entries, header, data[:start] + changed.tobytes() + data[stop:], tmp_path / "a")
+    with pytest.raises(vc.CorruptArtifact, match="DifficultyRanks has invalid values"):
+        vc.load(tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["coordinates", "values", "ranks"])
+@pytest.mark.parametrize("keep", [0, 1], ids=["none", "one"])
+def test_a_difficulty_map_of_unequal_lengths_is_damage(files, tmp_path, name, keep):
+    entries, header, data = copy.deepcopy(read(files["hard"]))
+    fields = header["parts"][find_part(header["parts"], "DifficultyRanks")]["fields"]
+    fields[name]["list"] = fields[name]["list"][:keep]
+    signed(entries, header, data, tmp_path / "a")
+    with pytest.raises(vc.CorruptArtifact):
+        vc.load(tmp_path / "a")
+
+
+NESTED = {
+    "joined in joined": ("JoinedMaps", lambda one: {"maps": {"list": [one, one]}, "scales": {"list": [1.0, 1.0]}}),
+    "chained": ("Chained", lambda one: {"parts": {"list": [one]}}),
+}
+
+
+@pytest.mark.parametrize("outer", NESTED)
+def test_joined_maps_cannot_be_nested(files, tmp_path, outer):
+    """Forty maps, each of them the one before it twice, would take endless time."""
+    entries, header, data = copy.deepcopy(read(files["hard"]))
+    parts, (name, fields) = header["parts"], NESTED[outer]
+    place = find_part(parts, "JoinedMaps")
+    for _ in range(40):
+        parts.append({"name": name, "fields": fields({"part": place})})
+        place = len(parts) - 1
+        parts.append({"name": "JoinedMaps", "fields": NESTED["joined in joined"][1]({"part": place})})
+        place = len(parts) - 1
+    signed(entries, with_parts(header, parts, {"representation_map": place}), data, tmp_path / "a")
+    refused(tmp_path / "a")
+
+
+@pytest.mark.parametrize("scales", [[0.0, 1.0], [-1.0, 1.0], [1.0], [1.0, "x"], []], ids=repr)
+def test_scales_that_cannot_be_are_damage(files, tmp_path, scales):
+    entries, header, data = copy.deepcopy(read(files["hard"]))
+    header["parts"][find_part(header["parts"], "JoinedMaps")]["fields"]["scales"] = {"list": scales}
+    signed(entries, header, data, tmp_path / "a")
+    with pytest.raises(vc.CorruptArtifact):
+        vc.load(tmp_path / "a")
 
 
 @pytest.mark.parametrize("number", [2**63, 10**30, 10**400], ids=["2**63", "10**30", "10**400"])

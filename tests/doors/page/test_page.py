@@ -44,6 +44,20 @@ def shorter():
     return data
 
 
+def difficulty(name):
+    """Return thresholds by the rank of two coordinates, some of them infinite."""
+    levels = ["-inf"] * 50 + [0.5 + 0.004 * step for step in range(100)]
+    places = [step / 1.5 for step in range(150)]
+    line = {"x": places[::10], "y": levels[::10]}
+    coordinates = [
+        {"name": one, "x": places, "value": places, "line": line, "test_x": places[:130], "test_value": places[:130]}
+        for one in (name, "confidence")
+    ]
+    tests = {"test_threshold": levels[:130], "test_name": [f"Row {row}" for row in range(130)]}
+    rows = {"threshold": levels, "label": [name] * 150, "rows": 150, "count": 3, "words": f"calibration rows {name}"}
+    return {"coordinates": coordinates, "global": 0.7, **tests, **rows}
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Folder with a report for each kind of data."""
@@ -59,6 +73,7 @@ def files(tmp_path_factory):
         "bare": sample(**SMALL) | nothing,
         "alone": sample(**SMALL) | {"compared": False},
         "shorter": shorter(),
+        "hard": sample(**SMALL) | {"map": None, "difficulty": difficulty(HOSTILE)},
     }
     for name, data in reports.items():
         (folder / f"{name}.html").write_text(render(data), encoding="utf-8")
@@ -114,6 +129,25 @@ def test_it_opens_from_a_file_and_fits_a_phone(visit, name, plots):
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert overflow(page) == 0
     page.set_viewport_size({"width": 1280, "height": 900})
+    assert overflow(page) == 0
+
+
+def test_thresholds_by_difficulty_take_the_place_of_the_map(visit):
+    page = visit("hard", width=375)
+    assert "difficulty" in show_path(page)
+    assert "map" not in show_path(page)
+    assert HOSTILE in page.inner_text("#difficulty-words")
+    assert "The first 2 of 3 coordinates are drawn." in page.inner_text("#difficulty-words")
+    assert "50 of the 150" in page.inner_text("#difficulty-infinite")
+    rings = "[...document.querySelectorAll('#difficulty .plot')].map(plot => plot.layout.shapes.at(-1).xanchor)"
+    before = page.evaluate(rings)
+    assert len(before) == 2
+    page.click("#next")
+    assert page.evaluate(rings) != before
+    lines = "[...document.querySelectorAll('#difficulty .plot')].map(plot => plot.data[1].y.every(Number.isFinite))"
+    assert page.evaluate(lines) == [True, True]
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert page.locator("#difficulty-1-figure tbody tr").count() == 10
     assert overflow(page) == 0
 
 

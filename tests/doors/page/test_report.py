@@ -12,7 +12,8 @@ import pytest
 import vicinal as vc
 from tests.instances import classification_rows, regression_rows, view_rows
 from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
-from vicinal.reporting import TSNE, gather_report, plots
+from vicinal.reporting import TSNE, charts, gather_report, plots
+from vicinal.representations import RowArrays
 
 SMALL = vc.Grid(vc.Space(score=[vc.LAC(), vc.NeverEmpty(vc.APS())], shares=(0.2,), multiples=(0.2,)))
 
@@ -169,6 +170,65 @@ def test_a_report_of_plain_split_has_nothing_to_compare():
     assert not gather_report(predictor, outputs, labels, rows=5)["compared"]
     local = classified()[0]
     assert gather_report(local, outputs, labels, rows=5, baseline=predictor)["compared"]
+
+
+def hard(plan=None, method=None, **settings):
+    """Return a predictor with a difficulty map, with test rows and their labels."""
+    outputs, labels = classification_rows(420, seed=1)
+    fitted = (plan or vc.DifficultyMap()).fit(outputs[320:], labels[320:])
+    chosen = {"localizer": vc.Uniform(0.2), "method": method, "representation_map": fitted, **settings}
+    return vc.calibrate(outputs[:200], labels[:200], 0.8, **chosen), outputs[200:320], labels[200:320]
+
+
+def test_a_difficulty_map_is_drawn_as_thresholds_by_rank(tmp_path):
+    predictor, outputs, labels = hard(vc.DifficultyMap(vc.Entropy(), vc.Confidence(), vc.NeighborError()))
+    data = data_in(vc.report(predictor, outputs, labels, tmp_path / "r.html", rows=30))
+    found, thresholds = data["difficulty"], predictor.predict(outputs).thresholds
+    assert data["map"] is None
+    assert [one["name"] for one in found["coordinates"]] == ["entropy", "confidence"]
+    assert (found["count"], found["rows"], len(found["threshold"])) == (3, 200, 200)
+    shown = [row["row"] for row in data["explorer"]["rows"]]
+    assert found["test_threshold"] == thresholds[shown].tolist()
+    ranks = predictor.map_representations(outputs[shown])[:]
+    for number, one in enumerate(found["coordinates"]):
+        np.testing.assert_allclose(one["test_x"], 100 * ranks[:, number], atol=1e-3)
+        assert one["line"]["x"] == sorted(one["line"]["x"])
+        assert set(one["line"]["y"]) <= set(found["threshold"])
+    entropies = vc.Entropy().compute(RowArrays(probabilities=predictor.label_scores(outputs[shown])[0]))
+    inside = np.array([0 < x < 100 for x in found["coordinates"][0]["test_x"]])
+    low, high = (end(predictor.representation_map.values[0]) for end in (np.min, np.max))
+    clipped = np.clip(entropies, low, high)
+    np.testing.assert_allclose(np.array(found["coordinates"][0]["test_value"])[inside], clipped[inside], atol=1e-9)
+    assert data["explorer"]["neighbors"].startswith("Calibration rows about as uncertain as this one (entropy")
+    assert (
+        dict(data["headline"]["settings"])["Representation"] == "difficulty: entropy, confidence, errors of neighbors"
+    )
+
+
+def test_infinite_thresholds_are_drawn_below_the_others():
+    predictor, outputs, labels = hard(
+        score=vc.NeverEmpty(vc.LAC()), method=vc.SplitReference(), localizer=vc.Uniform(9)
+    )
+    found = gather_report(predictor, outputs, labels, rows=50)["difficulty"]
+    assert "-inf" in found["threshold"]
+    assert found["words"].startswith("reference rows about")
+    chart = charts.difficulty_chart(found, 0)
+    finite = [level for level in found["threshold"] + found["test_threshold"] if isinstance(level, float)]
+    assert chart.ends["−∞"] < min(finite)  # noqa: RUF001  a minus sign
+    assert len(chart.calibration[1]) == len(found["threshold"])
+
+
+def test_a_map_of_the_representation_keeps_its_map_and_a_rounded_difficulty_its_curve():
+    joined = hard(vc.Join([vc.UnitLength(), vc.DifficultyMap()]))
+    data = gather_report(*joined, rows=5)
+    assert data["difficulty"] is None
+    assert len(data["map"]["x"]) == 200
+    assert "with a similar representation and about as uncertain" in data["explorer"]["neighbors"]
+    rounded = gather_report(*hard(vc.Chain(vc.DifficultyMap(), vc.Rounded(16))), rows=5)
+    assert rounded["map"] is None
+    assert len(rounded["difficulty"]["threshold"]) == 200
+    split = gather_report(*hard(method=vc.Split()), rows=5)
+    assert split["map"] is split["difficulty"] is None
 
 
 def test_t_sne_is_there_on_request():

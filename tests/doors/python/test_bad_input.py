@@ -148,8 +148,8 @@ CALIBRATIONS = {
     ),
     "a map that is not fitted": (
         lambda: calibrate(representation_map=vc.PrincipalComponents(2)),
-        Incompatible,
-        r"fitted first, on rows set aside: PrincipalComponents\(n=2\).fit",
+        TooFewRows,
+        r"a third of the rows, at least 50, is set aside to fit PrincipalComponents\(n=2\); got 40 rows",
     ),
     "a localizer by name": (lambda: calibrate(localizer="knn"), Incompatible, "localizer must be"),
     "a method by name": (lambda: calibrate(method="exact"), Incompatible, "method must be"),

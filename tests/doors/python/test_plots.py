@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vicinal as vc
-from tests.doors.page.test_report import classified, regressed
+from tests.doors.page.test_report import classified, hard, regressed
 from vicinal.reporting import charts, gather_report, plots
 
 pytest.importorskip("matplotlib", reason="plots need vicinal[plots]")
@@ -90,6 +90,31 @@ def test_what_a_report_shows_without_a_folder(make):
         assert len(shares) <= charts.MANY or list(shares) == sorted(shares)
     if data["frontier"] is not None:
         assert [one.name for one in interactive.tuning_frontier(data["frontier"]).data][-1] == "chosen"
+
+
+@pytest.mark.parametrize("score", [vc.LAC(), vc.NeverEmpty(vc.LAC())], ids=repr)
+def test_thresholds_by_difficulty_show_the_same_numbers(score):
+    plan = vc.DifficultyMap(vc.Confidence(), vc.Entropy(), vc.NaiveSetSize())
+    data = gather_report(*hard(plan, score=score), rows=30)
+    assert {"difficulty", "difficulty_2"} <= set(plots.static(data))
+    found = data["difficulty"]
+    for number, name in enumerate(("confidence", "entropy")):
+        axes, figure = (one.thresholds_by_difficulty(found, number) for one in (plots, interactive))
+        middle = "median of calibration rows"
+        np.testing.assert_array_equal(line(axes, middle).get_xdata(), trace(figure, middle).x)
+        np.testing.assert_array_equal(line(axes, middle).get_ydata(), trace(figure, middle).y)
+        assert len(trace(figure, "calibration row").x) == 200
+        assert len(trace(figure, "test row").x) == 30
+        assert (
+            axes.get_xlabel()
+            == figure.layout.xaxis.title.text
+            == f"rank of the {name} among the tuning rows, in percent"
+        )
+    for module in (plots, interactive):
+        with pytest.raises(vc.InvalidArgument, match="coordinate"):
+            module.thresholds_by_difficulty(found, 2)
+        with pytest.raises(vc.Incompatible, match="None unless the predictor has a difficulty map"):
+            module.thresholds_by_difficulty(None)
 
 
 @pytest.mark.parametrize("module", [plots, interactive])

@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from importlib.resources import files
 
@@ -28,6 +29,8 @@ from vicinal.service import schemas  # noqa: E402
 from vicinal.service.app import create_app  # noqa: E402
 from vicinal.service.bodies import LARGE, TABLES, parse_json, parse_request  # noqa: E402
 from vicinal.service.examples import Examples, from_file, load_bundled  # noqa: E402
+from vicinal.service.explaining import explain_row  # noqa: E402
+from vicinal.service.samples import input_width, sample  # noqa: E402
 from vicinal.service.service import Service  # noqa: E402
 from vicinal.service.settings import Settings  # noqa: E402
 from vicinal.tables.opening import OPENERS  # noqa: E402
@@ -64,7 +67,11 @@ def models(rows, tmp_path_factory):
     intervals = vc.calibrate(outputs[:200], y[:200], 0.8, localizer=vc.Uniform(30))
     quantiles = vc.ModelOutputs.from_quantiles(x.sum(axis=1) - 1, x.sum(axis=1) + 1)
     cqr = vc.calibrate(quantiles[:200], y[:200], 0.8, method=vc.Split())
+    bare = replace(new.outputs, representations=None)
+    harder = vc.DifficultyMap(vc.Entropy(), vc.Confidence()).fit(spare.outputs)
+    hard = vc.calibrate(known.outputs, known.labels, COVERAGE, localizer=near, representation_map=harder)
     found = {
+        "hard": (hard, bare, new.labels),
         "sets": (sets, new.outputs, new.labels),
         "votes": (voted, new.outputs, new.labels),
         "intervals": (intervals, outputs[200:], y[200:]),
@@ -75,7 +82,7 @@ def models(rows, tmp_path_factory):
     return {name: (folder / f"{name}.vicinal", *rest[1:]) for name, rest in found.items()}
 
 
-KINDS = ("sets", "votes", "intervals", "quantiles")
+KINDS = ("sets", "votes", "intervals", "quantiles", "hard")
 
 
 def service_of(path, examples=NOTHING, **settings):
@@ -164,6 +171,44 @@ def check_same(answers, regions):
     else:
         for name in ("lower", "upper"):
             assert [number(one[name]) for one in answers] == getattr(regions, name).tolist()
+
+
+def test_the_sample_has_the_width_that_is_read(rows):
+    cal, spare = rows[:300], rows[3000:3500]
+    votes = vc.NeighborVotes.fit(spare.outputs, spare.labels)
+    widths = []
+    for plan, model in (
+        (vc.DifficultyMap(), None),
+        (vc.DifficultyMap(), votes),
+        (vc.DifficultyMap(vc.NeighborError()), None),
+        (vc.Join([vc.UnitLength(), vc.DifficultyMap()]), None),
+        (vc.Chain(vc.DifficultyMap(), vc.Rounded(16)), None),
+    ):
+        fitted = plan.fit(spare.outputs, spare.labels, model)
+        near = {"localizer": vc.Uniform(0.2), "representation_map": fitted, "probability_model": model}
+        predictor = vc.calibrate(cal.outputs, cal.labels, 0.9, **near)
+        found = sample(predictor)
+        widths.append(0 if found.representations is None else found.representations.shape[1])
+        assert widths[-1] == input_width(predictor)
+    assert widths == [0, 512, 512, 512, 0]
+    scaled = vc.ModelOutputs.from_predictions(np.arange(60.0), scales=1.0 + np.arange(60.0))
+    values = np.arange(60.0) + np.arange(60) % 7
+    fitted = vc.DifficultyMap(vc.Prediction(), vc.Scale()).fit(scaled[:20])
+    near = {"localizer": vc.Uniform(5), "representation_map": fitted}
+    assert sample(vc.calibrate(scaled[20:], values[20:], 0.8, **near)) is not None
+
+
+def test_neighbors_that_are_as_hard_are_explained(models):
+    path, outputs, _ = models["hard"]
+    service = service_of(path)
+    assert service.sample.representations is None
+    found = explain_row(service.predictor, outputs[3:4], 5)
+    common = "rows about as uncertain as this one (entropy of the probabilities) and on which the model is about as"
+    assert found["words"].startswith(f"Among the 50 calibration {common}")
+    assert found["neighbors_are"].startswith(f"Calibration {common}")
+    assert len(found["neighbors"]) == 5
+    kinds = schemas.describe_rows(service.predictor, service.sample, named=False)
+    assert "representations" not in json.dumps(kinds)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -427,7 +472,7 @@ def test_an_explanation_says_why(models, kind):
     found = ask("POST", "/explain?row=2&coverage=0.7&neighbors=5", json=as_json(outputs[:4])).json()
     expected = predictor.at(0.7).explain(outputs, 2)
     assert number(found["threshold"]) == expected.threshold
-    if kind in ("sets", "intervals"):
+    if kind in ("sets", "intervals", "hard"):
         assert found["words"] == str(expected)
         assert [one["row"] for one in found["neighbors"]] == expected.neighbors.rows[:5].tolist()
         assert found["scores_near"][-1][1] == pytest.approx(1)

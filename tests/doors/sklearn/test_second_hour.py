@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
@@ -50,22 +51,41 @@ def test_a_search_inside_is_compared_by_the_last_step_of_its_best_pipeline():
     assert frozen.fit(X[200:], y[200:]).predictor_.calibration.width > 1
 
 
-def test_rows_that_cannot_be_compared_are_calibrated_without_a_neighborhood():
+def test_rows_that_cannot_be_compared_are_calibrated_without_representations():
     X, y = texts(600, 0)
     model = vc.NeighborhoodClassifier(CalibratedClassifierCV(text_pipeline(), cv=2), random_state=0)
-    with pytest.warns(UserWarning, match=r"without a neighborhood: rows are compared by their inputs.*representation="):
+    with pytest.warns(
+        UserWarning, match=r"without representations: rows are compared by their inputs.*representation="
+    ):
         model.fit(X[:400], y[:400])
-    assert not model.predictor_.calibration.width
+    assert not model.predictor_.reads_representations
     assert vc.evaluate(model.predict_set(X[400:]), y[400:]).coverage > 0.8
     frame, labels = mixed_frame(400, 0)
     boosting = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype").fit(frame, labels)
     frozen = vc.NeighborhoodClassifier(FrozenEstimator(boosting))
-    with pytest.warns(UserWarning, match="without a neighborhood"):
+    with pytest.warns(UserWarning, match="without representations"):
         frozen.fit(frame, labels)
     assert len(frozen.predict_set(frame)) == 400
     asked = vc.NeighborhoodClassifier(CalibratedClassifierCV(text_pipeline(), cv=2), localizer=vc.Uniform(20))
     with pytest.raises(vc.Incompatible, match="Pass representation="):
         asked.fit(X, y)
+
+
+def test_texts_that_cannot_be_compared_have_neighbors_that_are_as_hard():
+    X, y = texts(600, 0)
+    inner = CalibratedClassifierCV(text_pipeline(), cv=2)
+    options = {"localizer": vc.Uniform(0.2), "calibration_share": 0.4, "random_state": 0}
+    model = vc.NeighborhoodClassifier(inner, representation_map=vc.DifficultyMap(), **options).fit(X, y)
+    assert model.predictor_.representation_map.coordinates == (vc.Entropy(),)
+    assert model.predictor_.calibration.n_ranked == 160
+    assert len(clone(model).fit(X, y).predict_set(X[:5])) == 5
+    with pytest.raises(vc.Incompatible, match="needs representations"):
+        vc.NeighborhoodClassifier(inner, representation_map=vc.Standardize(), **options).fit(X, y)
+    values = np.unique(y, return_inverse=True)[1] + np.linspace(0, 0.5, len(y))
+    regression = vc.NeighborhoodRegressor(
+        make_pipeline(TfidfVectorizer(), Ridge()), representation_map=vc.DifficultyMap(vc.Prediction()), **options
+    ).fit(X, values)
+    assert regression.predictor_.calibration.width == 1
 
 
 def test_a_pair_of_text_pipelines():
