@@ -21,7 +21,7 @@ Change: TypeAlias = Callable[[Any], Any]
 IMAGE_AXES = 4
 """Axes of a batch of images: rows, channels, height and width."""
 
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 64
 """Rows of all views in a pass of the network, or as many as the batch has if these are more."""
 
 
@@ -165,7 +165,7 @@ class Views:
         Functions from the inputs of a batch to as many changed inputs: `Mirror`, `Shift`, `Zoom`, `Rotate`, `Steps`, or
         any other. They receive what the network would: a tensor, a tuple or a dict. A change that draws random numbers
         makes the answers random.
-    rows : int, default 256
+    rows : int, default 64
         Most rows in a pass of the network, counted over all views. A pass has at least as many as the batch.
 
     Raises
