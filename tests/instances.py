@@ -17,6 +17,7 @@ CLASSIFICATION_SCORES = [
     vc.NeverEmpty(vc.APS()),
     vc.NeverEmpty(vc.RAPS(rank_penalty=0.1, free_ranks=1)),
 ]
+VIEW_SCORES = [vc.OverViews(vc.LAC(), 0.6), vc.OverViews(vc.NeverEmpty(vc.APS()), 0.9), vc.OverViews(vc.APS(), 1.0)]
 REGRESSION_SCORES = [vc.AbsoluteResidual(), vc.ScaledResidual(), vc.CQR()]
 LOCALIZERS = [
     vc.Exponential(n_neighbors=7, bandwidth=0.7),
@@ -54,6 +55,16 @@ def classification_rows(n: int, seed: int, *, classes: int = 5, width: int = 3, 
     logits = rng.normal(size=(n, classes)) * (0.5 + np.abs(representations[:, :1]))
     logits[np.arange(n), labels] += 1.5
     return vc.ModelOutputs.from_logits(logits.astype(dtype), representations.astype(dtype)), labels
+
+
+def view_rows(n, seed, *, views=4, classes=5, width=3, dtype=np.float64):
+    """Return outputs and labels of a classifier that errs differently in each view, and more in the last ones."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=n)
+    logits = rng.normal(size=(n, 1, classes)) + rng.normal(size=(n, views, classes)) * np.linspace(1, 2, views)[:, None]
+    logits[np.arange(n), :, labels] += 2.5
+    places = np.eye(classes)[labels][:, None, :width] + rng.normal(size=(n, views, width))
+    return vc.ModelOutputs.from_logits(logits.astype(dtype), places.astype(dtype)), labels
 
 
 def regression_rows(n: int, seed: int, *, width: int = 3):

@@ -65,8 +65,12 @@ from .predictor.calibrate import calibrate as calibrate
 from .predictor.predictors import IntervalPredictor as IntervalPredictor
 from .predictor.predictors import SetPredictor as SetPredictor
 from .predictor.roll import roll as roll
+from .probability_models import MeanLogits as MeanLogits
+from .probability_models import MeanProbabilities as MeanProbabilities
 from .probability_models import NeighborVotes as NeighborVotes
+from .probability_models import ProbabilityChain as ProbabilityChain
 from .probability_models import TemperatureScaling as TemperatureScaling
+from .probability_models import ViewAverage as ViewAverage
 from .regions import PredictionIntervals as PredictionIntervals
 from .regions import PredictionSets as PredictionSets
 from .regions import TargetRange as TargetRange
@@ -93,6 +97,7 @@ from .scores import LAC as LAC
 from .scores import RAPS as RAPS
 from .scores import AbsoluteResidual as AbsoluteResidual
 from .scores import NeverEmpty as NeverEmpty
+from .scores import OverViews as OverViews
 from .scores import ScaledResidual as ScaledResidual
 from .scores.scales import NeighborScales as NeighborScales
 from .service.client import Client as Client

@@ -20,6 +20,7 @@ from vicinal._util.arrays import (
     check_finite,
     check_probabilities,
     check_rows,
+    whole_number,
 )
 from vicinal.errors import Column, Incompatible, InvalidValue, ShapeMismatch, TooFewRows
 
@@ -88,10 +89,11 @@ class ModelOutputs(ABC):
 
         Parameters
         ----------
-        logits : array of shape (n, classes)
-            Unnormalized class scores: what softmax is applied to.
-        representations : array of shape (n, d), optional
-            Vectors between which distances are computed.
+        logits : array of shape (n, classes) or (n, views, classes)
+            Unnormalized class scores: what softmax is applied to. With views, the first is the input itself and the
+            others are changed copies of it, such as its mirror image (see `ViewAverage`).
+        representations : array of shape (n, d) or (n, views, d), optional
+            Vectors between which distances are computed. Those of several views are averaged.
         class_names : sequence of str, optional
             One distinct name for each class.
         row_ids : array of shape (n,), optional
@@ -118,14 +120,13 @@ class ModelOutputs(ABC):
         >>> ModelOutputs.from_logits([[2.0, 0.0], [0.0, 1.0]], class_names=["cat", "dog"])
         ClassificationOutputs(2 x 2 float64 logits)
         """
-        array = as_reals(logits, "logits", 2)
-        check_classes(array, "logits")
+        array = _as_rows_or_views(logits, "logits")
         check_finite(array, "logits")
         return ClassificationOutputs(
             logits=array,
             probabilities=None,
-            class_names=as_class_names(class_names, array.shape[1]),
-            **_companions(len(array), "logits", representations, row_ids, uniforms),
+            class_names=as_class_names(class_names, array.shape[-1]),
+            **_companions(array, "logits", representations, row_ids, uniforms),
         )
 
     @staticmethod
@@ -141,10 +142,10 @@ class ModelOutputs(ABC):
 
         Parameters
         ----------
-        probabilities : array of shape (n, classes)
-            Class probabilities; each row sums to one.
-        representations : array of shape (n, d), optional
-            Vectors between which distances are computed.
+        probabilities : array of shape (n, classes) or (n, views, classes)
+            Class probabilities; each row sums to one. Views are as in `from_logits`.
+        representations : array of shape (n, d) or (n, views, d), optional
+            Vectors between which distances are computed. Those of several views are averaged.
         class_names : sequence of str, optional
             One distinct name for each class.
         row_ids : array of shape (n,), optional
@@ -171,14 +172,13 @@ class ModelOutputs(ABC):
         >>> ModelOutputs.from_probabilities([[0.9, 0.1]], [[1.0, 2.0, 3.0]])
         ClassificationOutputs(1 x 2 float64 probabilities, 1 x 3 float64 representations)
         """
-        array = as_reals(probabilities, "probabilities", 2)
-        check_classes(array, "probabilities")
+        array = _as_rows_or_views(probabilities, "probabilities")
         check_probabilities(array)
         return ClassificationOutputs(
             logits=None,
             probabilities=array,
-            class_names=as_class_names(class_names, array.shape[1]),
-            **_companions(len(array), "probabilities", representations, row_ids, uniforms),
+            class_names=as_class_names(class_names, array.shape[-1]),
+            **_companions(array, "probabilities", representations, row_ids, uniforms),
         )
 
     @staticmethod
@@ -235,7 +235,7 @@ class ModelOutputs(ABC):
             scales=widths,
             lower=None,
             upper=None,
-            **_companions(len(points), "predictions", representations, row_ids, None),
+            **_companions(points, "predictions", representations, row_ids, None),
         )
 
     @staticmethod
@@ -285,7 +285,7 @@ class ModelOutputs(ABC):
             scales=None,
             lower=low,
             upper=high,
-            **_companions(len(low), "lower", representations, row_ids, None),
+            **_companions(low, "lower", representations, row_ids, None),
         )
 
 
@@ -301,39 +301,80 @@ class ClassificationOutputs(ModelOutputs):
         Whole numbers or text that identify the rows.
     uniforms : array of shape (n,) or None
         Uniform numbers in [0, 1] for randomized scores.
-    logits : array of shape (n, classes) or None
+    logits : array of shape (n, classes) or (n, views, classes), or None
         Unnormalized class scores.
-    probabilities : array of shape (n, classes) or None
+    probabilities : array of shape (n, classes) or (n, views, classes), or None
         Class probabilities, where there are no logits.
     class_names : tuple of str or None
         Name of each class.
+
+    Notes
+    -----
+    A view is a changed copy of an input whose label stays the same; view 0 is the input itself. `ViewAverage` and
+    `OverViews` use all views. Every other part uses view 0 and ignores the rest.
 
     Examples
     --------
     >>> outputs = ModelOutputs.from_probabilities([[0.9, 0.1], [0.3, 0.7]])
     >>> outputs[:1].given
     array([[0.9, 0.1]])
+    >>> both = ModelOutputs.from_logits([[[2.0, 0.0], [1.0, 0.5]]])
+    >>> both.n_views, both.given, both.view(1).given
+    (2, array([[2., 0.]]), array([[1. , 0.5]]))
     """
 
-    logits: Reals | None  # (n, classes)
-    probabilities: Reals | None  # (n, classes)
+    logits: Reals | None  # (n, classes) or (n, views, classes)
+    probabilities: Reals | None  # (n, classes) or (n, views, classes)
     class_names: tuple[str, ...] | None
 
     def __repr__(self) -> str:
         kind = "probabilities" if self.logits is None else "logits"
-        return f"ClassificationOutputs({_table(self.given)} {kind}{_table_of(self.representations)})"
+        return f"ClassificationOutputs({_table(self._array)} {kind}{_table_of(self.representations)})"
 
     @cached_property
-    def given(self) -> Reals:
-        """The array that the model gave: logits or probabilities, (n, classes)."""
+    def _array(self) -> Reals:
         array = self.probabilities if self.logits is None else self.logits
         assert array is not None  # noqa: S101  one of the two is always there, by construction
         return array
 
     @cached_property
+    def given(self) -> Reals:
+        """What the model gave for the input itself (view 0): logits or probabilities, (n, classes)."""
+        return self._array[:, 0] if self.has_views else self._array
+
+    @cached_property
+    def has_views(self) -> bool:
+        """Whether the arrays have an axis of views, even if it holds one view only."""
+        return self._array.ndim == 3  # noqa: PLR2004  rows, views, classes
+
+    @cached_property
+    def n_views(self) -> int:
+        """Number of views of each row; 1 without views."""
+        return int(self._array.shape[1]) if self.has_views else 1
+
+    @cached_property
     def n_classes(self) -> int:
         """Number of classes."""
-        return int(self.given.shape[1])
+        return int(self._array.shape[-1])
+
+    def view(self, number: int) -> ClassificationOutputs:
+        """Return the rows with one of their views only.
+
+        Parameters
+        ----------
+        number : int
+            Which view, from 0.
+
+        Returns
+        -------
+        ClassificationOutputs
+            The same rows, without an axis of views.
+        """
+        number = whole_number("number", number, least=0, most=self.n_views - 1)
+        if not self.has_views:
+            return self
+        array = np.ascontiguousarray(self._array[:, number])
+        return replace(self, probabilities=array) if self.logits is None else replace(self, logits=array)
 
     def __len__(self) -> int:
         return len(self.given)
@@ -384,7 +425,10 @@ class RegressionOutputs(ModelOutputs):
 
 
 def _table(array: Reals) -> str:
-    return f"{array.shape[0]} x {array.shape[1]} {array.dtype}"
+    sizes = [str(size) for size in array.shape]
+    if array.ndim > 2:  # noqa: PLR2004  rows, views, columns
+        sizes[1] += " views"
+    return f"{' x '.join(sizes)} {array.dtype}"
 
 
 def _table_of(representations: Reals | None) -> str:
@@ -418,7 +462,33 @@ def as_regression(outputs: ModelOutputs) -> RegressionOutputs:
 def looks_like_probabilities(logits: Reals) -> bool:
     """Return whether the first rows of logits look like probabilities: softmax was applied already."""
     first = logits[:1000]
-    return bool(first.min() >= 0 and np.allclose(first.sum(axis=1, dtype=np.float64), 1, atol=1e-3))
+    return bool(first.min() >= 0 and np.allclose(first.sum(axis=-1, dtype=np.float64), 1, atol=1e-3))
+
+
+def _as_rows_or_views(values: ArrayLike, name: str) -> Reals:
+    """Return an array of (n, classes) or (n, views, classes)."""
+    if isinstance(values, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in values):
+        counts = [len(row) if row and np.ndim(row[0]) else 0 for row in values]
+        odd = next((row for row, count in enumerate(counts) if count != counts[0]), None)
+        if odd is not None:
+            msg = f"{name} must have the same views of every row; row {odd} has {counts[odd]}, row 0 has {counts[0]}."
+            raise ShapeMismatch(msg, argument=name, expected=counts[0], found=counts[odd])
+    array = as_array(values, name)
+    checked = as_reals(array, name, 3 if array.ndim == 3 else 2)  # noqa: PLR2004  rows, views, classes
+    check_classes(checked, name)
+    return checked
+
+
+def _average_views(table: Reals, shape: tuple[int, ...], other: str) -> Reals:
+    """Return representations (n, views, d), averaged over the views, (n, d); refuse another number of views."""
+    views = shape[1] if len(shape) == 3 else 1  # noqa: PLR2004  rows, views, classes
+    if table.shape[1] != views:
+        msg = f"representations must have one view for each of the {views} of {other}, or none; got {table.shape[1]}."
+        raise ShapeMismatch(msg, argument="representations", expected=views, found=table.shape[1])
+    total = np.zeros((len(table), table.shape[2]))
+    for view in range(views):  # in this order for every row, so that a mean does not depend on the other rows
+        total += table[:, view]
+    return (total / views).astype(table.dtype)
 
 
 def stack_outputs(parts: Sequence[ModelOutputs]) -> ModelOutputs:
@@ -436,11 +506,14 @@ def stack_outputs(parts: Sequence[ModelOutputs]) -> ModelOutputs:
 
 
 def check_classes(array: Reals, name: str) -> None:
-    """Refuse an array without rows, or with fewer than two classes."""
+    """Refuse an array without rows, without views, or with fewer than two classes."""
     if len(array) == 0:
         msg = f"{name} must have at least one row; got shape {array.shape}."
         raise TooFewRows(msg, rows=0, needed=1)
-    if array.shape[1] < 2:  # noqa: PLR2004
+    if 0 in array.shape[1:-1]:
+        msg = f"{name} must have at least one view of each row; got shape {array.shape}."
+        raise ShapeMismatch(msg, argument=name, expected="at least one view", found=array.shape)
+    if array.shape[-1] < 2:  # noqa: PLR2004
         msg = (
             f"{name} must have at least two classes; got shape {array.shape}. "
             "For a binary model give both columns: p and 1 - p."
@@ -493,12 +566,16 @@ def _column(values: ArrayLike, name: str) -> Floats:
 
 
 def _companions(
-    n_rows: int, other: str, representations: ArrayLike | None, row_ids: ArrayLike | None, uniforms: ArrayLike | None
+    given: Reals, other: str, representations: ArrayLike | None, row_ids: ArrayLike | None, uniforms: ArrayLike | None
 ) -> Companions:
     found: Companions = {"representations": None, "row_ids": None, "uniforms": None}
+    n_rows = len(given)
     if representations is not None:
-        table = as_reals(representations, "representations", 2)
+        array = as_array(representations, "representations")
+        views = array.ndim == 3 and given.ndim > 1  # noqa: PLR2004  rows, views, columns, of a classifier
+        table = as_reals(array, "representations", 3 if views else 2)
         check_rows(n_rows, table, "representations", other)
+        table = _average_views(table, given.shape, other) if views else table
         if table.shape[1] == 0:
             msg = "representations must have at least one column; got none. Leave them out if there are none."
             raise ShapeMismatch(msg, argument="representations", expected="at least one column", found=table.shape)

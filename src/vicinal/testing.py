@@ -258,7 +258,7 @@ def check_probability_model(model: ProbabilityModel, outputs: ClassificationOutp
     >>> check_probability_model(vc.TemperatureScaling(2.0), vc.ModelOutputs.from_logits(np.eye(4) * 3))
     """
     found = model.apply(outputs)
-    _require(found.shape == outputs.given.shape, "a probability for every label")
+    _require(found.shape == (len(outputs), outputs.n_classes), "a probability for every label")
     _require(bool(np.all(found >= 0)) and bool(np.allclose(found.sum(axis=1), 1)), "rows must sum to one")
     one = np.concatenate([model.apply(outputs[i : i + 1]) for i in range(len(outputs))])
     _same(one, found, "a row's probabilities must not depend on the other rows")
@@ -275,7 +275,8 @@ def _check_model_in_torch(model: ProbabilityModel, outputs: ClassificationOutput
     precision, normalized = Precision(None, tf32=False), outputs.logits is None
     module = TensorProbabilities(model, precision, normalized=normalized, in_numpy=False)
     rows = outputs.given[:, :0] if outputs.representations is None else outputs.representations
-    tensors = torch.from_numpy(np.array(outputs.given)), torch.from_numpy(np.array(rows))
+    given = outputs.probabilities if outputs.logits is None else outputs.logits
+    tensors = torch.from_numpy(np.array(given)), torch.from_numpy(np.array(rows))
     same = module(*tensors, listed=False).numpy()
     _require(bool(np.allclose(same, found, rtol=CLOSE, atol=CLOSE)), "probabilities must be the same in torch")
 

@@ -15,8 +15,10 @@ from tests.instances import (
     METHODS,
     REGRESSION_SCORES,
     SEARCHES,
+    VIEW_SCORES,
     classification_rows,
     regression_rows,
+    view_rows,
 )
 from vicinal import testing
 from vicinal._util.register import list_registered
@@ -30,8 +32,15 @@ from vicinal.scores import ClassificationScore, RegressionScore, SortedScore
 FITTING, LABELS = classification_rows(80, 3)
 VALUES, TARGETS = regression_rows(60, 6)
 SCALED = vc.ScaledResidual(vc.NeighborScales.fit(VALUES["AbsoluteResidual"], TARGETS))
-SCORES = [*CLASSIFICATION_SCORES, *REGRESSION_SCORES, SCALED]
+SCORES = [*CLASSIFICATION_SCORES, *VIEW_SCORES, *REGRESSION_SCORES, SCALED]
 MODELS = [vc.TemperatureScaling(1.7), vc.NeighborVotes.fit(FITTING, LABELS)]
+VIEWED, SEEN = view_rows(80, 3)
+VIEW_MODELS = [
+    vc.ViewAverage.fit(VIEWED, SEEN),
+    vc.ViewAverage((0.5, 0.0, 0.2, 0.3), 1.3, vc.MeanProbabilities()),
+    vc.ViewAverage((0.5, 0.0, 0.2, 0.3), 1.3, vc.MeanLogits()),
+    vc.ProbabilityChain.fit(VIEWED, SEEN),
+]
 MAPS = [
     vc.Identity(),
     vc.UnitLength(),
@@ -67,7 +76,7 @@ def searches():
     [
         ((ClassificationScore, RegressionScore), lambda: SCORES),
         (Localizer, lambda: LOCALIZERS),
-        (ProbabilityModel, lambda: MODELS),
+        (ProbabilityModel, lambda: [*MODELS, *VIEW_MODELS]),
         (RowMap, lambda: [*MAPS, *(row_map for row_map, _ in DIFFICULTIES)]),
         (Coordinate, lambda: [one for row_map, _ in DIFFICULTIES for one in getattr(row_map, "coordinates", ())]),
         (Method, lambda: METHODS),
@@ -95,6 +104,15 @@ def test_probability_models(model):
     outputs, _ = classification_rows(20, 9)
     testing.check_probability_model(model, outputs)
     given = vc.ModelOutputs.from_probabilities(vc.TemperatureScaling(1.0).apply(outputs), outputs.representations)
+    testing.check_probability_model(model, given)
+
+
+@pytest.mark.parametrize("model", VIEW_MODELS, ids=lambda model: type(model).__name__)
+def test_probability_models_of_views(model):
+    outputs, _ = view_rows(20, 9)
+    testing.check_probability_model(model, outputs)
+    raised = np.exp(outputs.logits)
+    given = vc.ModelOutputs.from_probabilities(raised / raised.sum(axis=2, keepdims=True), outputs.representations)
     testing.check_probability_model(model, given)
 
 

@@ -16,6 +16,7 @@ from tests.instances import (
     LOCALIZERS,
     METHODS,
     REGRESSION_SCORES,
+    VIEW_SCORES,
     classification_rows,
     regression_rows,
 )
@@ -309,7 +310,7 @@ def test_a_class_without_rows_is_a_note_not_an_error():
     assert any("1 of 5 classes have no tuning row" in note for note in report.notes)
 
 
-SHORT_PARTS = [*CLASSIFICATION_SCORES, *REGRESSION_SCORES, *LOCALIZERS, *METHODS]
+SHORT_PARTS = [*CLASSIFICATION_SCORES, *VIEW_SCORES, *REGRESSION_SCORES, *LOCALIZERS, *METHODS]
 
 
 @pytest.mark.parametrize("part", SHORT_PARTS, ids=repr)

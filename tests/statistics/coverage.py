@@ -10,7 +10,7 @@ from scipy.stats import binom, norm
 import vicinal as vc
 from vicinal.calibration import ScoredRows, Task
 from vicinal.calibration.plug_in import rank_among
-from vicinal.calibration.rows import ReferenceRows
+from vicinal.calibration.rows import ReferenceRows, label_scores
 from vicinal.calibration.split_reference import calibrate_apart
 from vicinal.neighbors import BoundLocalizer
 from vicinal.scores.uniforms import row_uniforms
@@ -51,6 +51,20 @@ def classification(draws, rows, seed, *, score):
     return Draws(points.reshape(draws, rows, 2), scores.reshape(draws, rows))
 
 
+def views(draws, rows, seed, *, score):
+    """A classifier with three views of each row, averaged by a model that was fitted on other rows."""
+    rng = np.random.default_rng(seed)
+    total, tuning = draws * rows, 500
+    points = rng.normal(size=(total + tuning, 2))
+    labels = rng.integers(6, size=total + tuning)
+    logits = 0.7 * rng.normal(size=(total + tuning, 1, 6)) + rng.normal(size=(total + tuning, 3, 6))
+    logits[np.arange(total + tuning), :, labels] += 2.0 * np.abs(points[:, :1])
+    outputs = vc.ModelOutputs.from_logits(logits)
+    model = None if score.reads_views else vc.ViewAverage.fit(outputs[total:], labels[total:])
+    scores = label_scores(outputs[:total], labels[:total], score, model)
+    return Draws(points[:total].reshape(draws, rows, 2), scores.reshape(draws, rows))
+
+
 WORLDS = {
     "residuals": lambda draws, rows, seed: regression(draws, rows, seed, rounded=False),
     "rounded residuals": lambda draws, rows, seed: regression(draws, rows, seed, rounded=True),
@@ -58,6 +72,8 @@ WORLDS = {
     "APS": lambda draws, rows, seed: classification(draws, rows, seed, score=vc.APS()),
     "RAPS": lambda draws, rows, seed: classification(draws, rows, seed, score=vc.RAPS(rank_penalty=0.05, free_ranks=1)),
     "NeverEmpty(APS)": lambda draws, rows, seed: classification(draws, rows, seed, score=vc.NeverEmpty(vc.APS())),
+    "ViewAverage": lambda draws, rows, seed: views(draws, rows, seed, score=vc.APS()),
+    "OverViews": lambda draws, rows, seed: views(draws, rows, seed, score=vc.OverViews(vc.LAC(), 0.6)),
 }
 TIED = {"rounded residuals", "NeverEmpty(APS)"}
 

@@ -101,22 +101,25 @@ def check_finite(array: Reals, name: str) -> None:
         )
     if row >= 0:
         column = int(np.flatnonzero(~np.isfinite(table[row]))[0])
-        place = "row {row}" + (f", column {column}" if array.ndim > 1 else "")
+        inside = np.unravel_index(column, array.shape[1:])
+        words = {1: [], 2: ["column"]}.get(array.ndim, ["view", "column"])
+        place = "row {row}" + "".join(f", {word} {at}" for word, at in zip(words, inside, strict=True))
         msg = f"{name} must be finite; {place} holds {table[row, column]}. Remove or repair that row."
         raise InvalidValue(msg, argument=name, row=row)
 
 
 def check_probabilities(array: Reals) -> None:
-    """Refuse rows that are negative anywhere or do not sum to one."""
-    tolerance = PROPER[array.dtype.itemsize]
+    """Refuse rows, or views of rows, that are negative anywhere or do not sum to one."""
+    tolerance, views = PROPER[array.dtype.itemsize], array.shape[1] if array.ndim > 2 else 1  # noqa: PLR2004  with views
+    table = array.reshape(-1, array.shape[-1])
     if array.dtype == np.float16:
-        for start in range(0, len(array), 4096):
-            _check_proper(array[start : start + 4096].astype(np.float32), tolerance, start)
+        for start in range(0, len(table), 4096):
+            _check_proper(table[start : start + 4096].astype(np.float32), tolerance, start, views)
     else:
-        _check_proper(array, tolerance, 0)
+        _check_proper(table, tolerance, 0, views)
 
 
-def _check_proper(array: Reals, tolerance: float, offset: int) -> None:
+def _check_proper(array: Reals, tolerance: float, offset: int, views: int) -> None:
     row = find_first_row(
         lambda start, stop: cast("int", row_kernels.first_improper(array, tolerance, start, stop)), *array.shape
     )
@@ -130,8 +133,9 @@ def _check_proper(array: Reals, tolerance: float, offset: int) -> None:
     else:
         problem = f"sums to {values.sum():.6g}"
     hint = " If these are unnormalized outputs, {logits}." if np.all(np.isfinite(values)) else ""
-    msg = f"probabilities must be non-negative and sum to one in every row; row {{row}} {problem}.{hint}"
-    raise InvalidValue(msg, argument="probabilities", row=row + offset, logits=Column("logits"))
+    place = f"view {(row + offset) % views} of row" if views > 1 else "row"
+    msg = f"probabilities must be non-negative and sum to one in every row; {place} {{row}} {problem}.{hint}"
+    raise InvalidValue(msg, argument="probabilities", row=(row + offset) // views, logits=Column("logits"))
 
 
 def check_rows(n_rows: int, array: Sequence[object] | NDArray[np.generic], name: str, other: str) -> None:

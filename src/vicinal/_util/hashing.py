@@ -13,7 +13,7 @@ from vicinal._util.arrays import Floats, Ints, Reals
 from vicinal._util.lazy_rows import Readable
 from vicinal._util.work import over_chunks, rows_within
 from vicinal.kernels import rows as kernels
-from vicinal.outputs import ModelOutputs
+from vicinal.outputs import ClassificationOutputs, ModelOutputs
 
 ABSENT = -1.0
 """Hash of the representations of rows that have none."""
@@ -21,13 +21,13 @@ ABSENT = -1.0
 
 def hash_values(values: Reals, seed: int) -> Floats:
     """Return U for each row of floats, hashed from its float32 bits, (n,)."""
-    if values.dtype == np.float32:
+    if values.dtype == np.float32 and values.flags.c_contiguous:
         return hash_words(values.view(np.uint32), seed)
     out = np.empty(len(values))
     step = rows_within(0.1, 4 * values.shape[1], max(1, 2**22 // values.shape[1]))
     for start in range(0, len(values), step):
         with np.errstate(over="ignore", under="ignore"):  # any bits will do
-            chunk = values[start : start + step].astype(np.float32)
+            chunk = np.ascontiguousarray(values[start : start + step], np.float32)
         out[start : start + step] = hash_words(chunk.view(np.uint32), seed)
     return out
 
@@ -47,8 +47,13 @@ def hash_table(*tables: Readable) -> Floats:
 
 
 def row_marks(outputs: ModelOutputs, targets: Ints | Floats) -> Floats:
-    """Return two hashes that identify each row, (n, 2): of its outputs and target, and of its representation."""
+    """Return two hashes that identify each row, (n, 2): of its outputs and target, and of its representation.
+
+    Of several views, only the first counts: a row is the same row with and without the others.
+    """
     columns = {one.name: getattr(outputs, one.name) for one in fields(outputs)}
+    if isinstance(outputs, ClassificationOutputs):
+        columns["probabilities" if outputs.logits is None else "logits"] = outputs.given
     apart = ("row_ids", "uniforms", "representations")
     found = [column for name, column in sorted(columns.items()) if isinstance(column, np.ndarray) and name not in apart]
     tables: list[NDArray[Any]] = [column.reshape(len(targets), -1) for column in (*found, targets)]

@@ -25,7 +25,7 @@ from vicinal.outputs import (
     as_regression,
 )
 from vicinal.probability_models import ProbabilityModel, probability_chunks
-from vicinal.probability_models.model import read_left_out
+from vicinal.probability_models.model import read_left_out, read_views_left_out
 from vicinal.representations.map import RowMap, check_mapped, map_representations, read_fitting_rows
 from vicinal.scores import (
     CQR,
@@ -167,7 +167,7 @@ def label_scores(
     """Return the score of each row's label, (n,)."""
     uniforms = np.zeros(len(labels)) if score.seed is None else row_uniforms(outputs, score.seed)
     out = np.empty(len(labels))
-    for start, chunk in probability_chunks(outputs, probability_model):
+    for start, chunk in probability_chunks(outputs, probability_model, each_view=score.reads_views):
         rows = slice(start, start + len(chunk))
         out[rows] = check_scores(score.score_labels(chunk, uniforms[rows], labels[rows]), (len(chunk),), score)
     return out
@@ -227,7 +227,7 @@ def score_rows(
     classified, labels = outputs, values.astype(np.int64, copy=False)
     voting = None if probability_model is None else probability_model.fitted_rows
     if voting is not None and voting.holds(classified, type(probability_model).__name__):
-        left_out = read_left_out(classified, probability_model)
+        left_out = (read_views_left_out if score.reads_views else read_left_out)(classified, probability_model)
         uniforms = row_uniforms(classified, score.seed)
         return check_scores(score.score_labels(left_out, uniforms, labels), (len(labels),), score)
     return label_scores(classified, labels, score, probability_model)

@@ -34,6 +34,7 @@ from vicinal.outputs import (
     ClassificationOutputs,
     ModelOutputs,
     RegressionOutputs,
+    as_classification,
     check_distinct_ids,
 )
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor, check_outputs
@@ -370,6 +371,8 @@ def _calibrate_rows(
 def complete_parts(parts: ChosenParts, outputs: ModelOutputs, method: Method) -> ChosenParts:
     """Return the parts with a default score, and without a localizer if the method uses none."""
     score = default_score(outputs) if parts.score is None else parts.score
+    if isinstance(score, ClassificationScore) and score.reads_views:
+        score = score.for_views(as_classification(outputs).n_views)
     return replace(parts, score=score, localizer=parts.localizer if method.local else None)
 
 
@@ -453,5 +456,9 @@ def check_parts(parts: ChosenParts, how: Procedure) -> None:
             raise Incompatible(msg)
     if parts.probability_model is not None and isinstance(parts.score, RegressionScore):
         msg = "probability_model is for a classifier; these outputs are of a regression. Leave it out."
+        raise Incompatible(msg)
+    apart = isinstance(parts.score, ClassificationScore) and parts.score.reads_views
+    if apart and parts.probability_model is not None and parts.probability_model.reads_views:
+        msg = f"{parts.score!r} scores each view apart; leave out a probability model that averages the views."
         raise Incompatible(msg)
     how.method.check_search(how.search)

@@ -41,6 +41,7 @@ from vicinal.outputs import (
 from vicinal.persistence.artifact import ArtifactInfo, Document, save
 from vicinal.persistence.parts import is_lossless
 from vicinal.probability_models import ProbabilityModel, probability_chunks
+from vicinal.probability_models.chain import find_view_average
 from vicinal.probability_models.model import CHUNK_ENTRIES, PROBABILITY_BYTES, row_maxima
 from vicinal.regions import PredictionIntervals, PredictionSets, TargetRange
 from vicinal.representations import Chained, Rounded, RowMap
@@ -107,7 +108,8 @@ class Predictor(ABC):
     def guarantee(self) -> Guarantee:
         """The coverage guarantee, in numbers; `str` gives it in words."""
         found = self.calibration.guarantee(self.coverage)
-        return replace(found, words=f"{found.words} {self.remark}") if self.remark else found
+        more = " ".join(words for words in (self._describe_views(found.probability), self.remark) if words)
+        return replace(found, words=f"{found.words} {more}") if more else found
 
     def at(self, coverage: Coverage) -> Self:
         """Return the predictor at another coverage; it shares all arrays with this one.
@@ -496,6 +498,10 @@ class Predictor(ABC):
     def _facts(self) -> dict[str, Any]:
         """Return the facts about the targets that are saved."""
 
+    @abstractmethod
+    def _describe_views(self, probability: float | None) -> str:
+        """Return what a guaranteed probability means for rows with several views, in words; empty without views."""
+
     def map_representations(self, outputs: ModelOutputs) -> Readable:
         """Return the mapped representations, checked against those of calibration.
 
@@ -770,6 +776,15 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         model = self.probability_model
         return [] if model is None else [f"probability_model={type(model).__name__}"]
 
+    @property
+    def n_views(self) -> int | None:
+        """Number of views that a row must have; None if only the input itself, view 0, is read."""
+        average = find_view_average(self.probability_model)
+        return self.score.n_views if average is None else len(average.weights)
+
+    def _describe_views(self, probability: float | None) -> str:
+        return self.score.describe_views(probability, local=bool(self.calibration.width))
+
     def _facts(self) -> dict[str, Any]:
         """Return number and names of the classes."""
         return {"n_classes": self.n_classes, "class_names": self.class_names}
@@ -788,11 +803,12 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         uniforms = np.zeros(n) if seed is None else row_uniforms(outputs, seed)
         members: list[Bools] = [np.empty((0, self.n_classes), np.bool_) for _ in coverages]
         confidences = np.empty(n)
-        for start, chunk in probability_chunks(outputs, self.probability_model):
+        for start, chunk in probability_chunks(outputs, self.probability_model, each_view=self.score.reads_views):
             some = slice(start, start + len(chunk))
-            confidences[some] = row_maxima(chunk)
+            own = _of_input(chunk)
+            confidences[some] = row_maxima(own)
             if hard is not None:
-                rows = map_probabilities(outputs[some], hard, chunk)
+                rows = map_probabilities(outputs[some], hard, own)
                 self._check_width(rows)
                 thresholds[some] = self.calibration.thresholds(rows, coverages, progress=bar)
             for number in range(len(coverages)):
@@ -817,9 +833,9 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
 
     def _members(self, chunk: Reals, uniforms: Floats, thresholds: Floats) -> Bools:
         found: Bools = self.score.find_members(array_api_compat.numpy, chunk, uniforms, thresholds)
-        if np.shape(found) != chunk.shape:
-            msg = f"{self.score} must return members of shape {chunk.shape}; got {np.shape(found)}."
-            raise ShapeMismatch(msg, argument="members", expected=chunk.shape, found=np.shape(found))
+        if np.shape(found) != (expected := (len(chunk), chunk.shape[-1])):
+            msg = f"{self.score} must return members of shape {expected}; got {np.shape(found)}."
+            raise ShapeMismatch(msg, argument="members", expected=expected, found=np.shape(found))
         return found
 
     def p_values(self, outputs: ModelOutputs, targets: ArrayLike | None = None) -> Floats:
@@ -931,7 +947,7 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         Returns
         -------
         probabilities : ndarray of shape (n, classes)
-            The probabilities, adjusted by the probability model.
+            The probabilities, adjusted by the probability model; for a score that reads views, those of view 0.
         scores : ndarray of shape (n, classes)
             The scores.
 
@@ -946,10 +962,11 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         uniforms = row_uniforms(self.check_classes(outputs), self.score.seed)
         probabilities = np.empty((len(outputs), self.n_classes))
         scores = np.empty(probabilities.shape)
-        for start, chunk in probability_chunks(outputs, self.probability_model):
+        for start, chunk in probability_chunks(outputs, self.probability_model, each_view=self.score.reads_views):
             rows = slice(start, start + len(chunk))
             found = self.score.score_all(chunk, uniforms[rows])
-            probabilities[rows], scores[rows] = chunk, check_scores(found, chunk.shape, self.score)
+            probabilities[rows] = _of_input(chunk)
+            scores[rows] = check_scores(found, probabilities[rows].shape, self.score)
         return probabilities, scores
 
     def check_classes(self, outputs: ModelOutputs) -> ClassificationOutputs:
@@ -968,7 +985,7 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         Raises
         ------
         ShapeMismatch
-            If the number of classes differs.
+            If the number of classes differs, or of views, where the score reads them.
         Incompatible
             If the names of the classes differ, or the outputs are a regression's.
         """
@@ -976,6 +993,8 @@ class SetPredictor(RegionPredictor[ClassificationOutputs, PredictionSets]):
         if classified.n_classes != self.n_classes:
             msg = f"outputs must have {self.n_classes} classes, as in calibration; got {classified.n_classes}."
             raise ShapeMismatch(msg, argument="outputs", expected=self.n_classes, found=classified.n_classes)
+        if self.score.reads_views:
+            self.score.check_views(classified.n_views, one=True)
         names = (classified.class_names, self.class_names)
         if None not in names and names[0] != names[1]:
             msg = "class_names differ from those given in calibration; the columns must mean the same classes."
@@ -1037,6 +1056,10 @@ class IntervalPredictor(RegionPredictor[RegressionOutputs, PredictionIntervals])
         scale = getattr(self.score, "scale", None)
         found = [] if scale is None else [f"scale={type(scale).__name__}"]
         return found if self.target_range is None else [*found, f"target_range={self.target_range}"]
+
+    def _describe_views(self, probability: float | None) -> str:
+        del probability
+        return ""
 
     def _facts(self) -> dict[str, Any]:
         """Return the range of targets."""
@@ -1144,6 +1167,11 @@ class IntervalPredictor(RegionPredictor[RegressionOutputs, PredictionIntervals])
         if self.target_range is not None:
             self.target_range.check(values)
         return values
+
+
+def _of_input(probabilities: Reals) -> Reals:
+    """Return the probabilities of the input itself, view 0, (n, classes)."""
+    return np.ascontiguousarray(probabilities[:, 0]) if probabilities.ndim > 2 else probabilities  # noqa: PLR2004
 
 
 def check_outputs(outputs: ModelOutputs) -> None:

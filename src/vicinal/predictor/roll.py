@@ -17,9 +17,16 @@ from vicinal.calibration import ScoredRows, Task
 from vicinal.calibration.ages import find_kept_places, require_numbers, rows_to_drop
 from vicinal.calibration.rows import check_apart, check_fitted_apart, fit_score, score_rows
 from vicinal.errors import Incompatible, TooFewRows
-from vicinal.outputs import ClassificationOutputs, ModelOutputs, RegressionOutputs, RowIds, check_distinct_ids
+from vicinal.outputs import (
+    ClassificationOutputs,
+    ModelOutputs,
+    RegressionOutputs,
+    RowIds,
+    as_classification,
+    check_distinct_ids,
+)
 from vicinal.predictor.predictors import IntervalPredictor, Predictor, SetPredictor, check_outputs
-from vicinal.scores import RegressionScore
+from vicinal.scores import ClassificationScore, RegressionScore
 
 
 @overload
@@ -160,6 +167,8 @@ def _score_new(predictor: SetPredictor | IntervalPredictor, outputs: ModelOutput
         check_fitted_apart(outputs, score, score.fitted_rows)
     if predictor.representation_map is not None:
         check_fitted_apart(outputs, predictor.representation_map, predictor.representation_map.fitted_rows)
+    if isinstance(score, ClassificationScore) and score.reads_views:
+        score.check_views(as_classification(outputs).n_views, one=False)
     return ScoredRows(predictor.map_representations(outputs), score_rows(outputs, values, score, model), values)
 
 

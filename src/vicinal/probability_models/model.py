@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import array_api_compat.numpy
@@ -53,7 +54,8 @@ class ProbabilityModel(InheritsDocs, ABC):
         xp : module
             Array library that follows the array API standard.
         logits : array of shape (n, classes)
-            Logits in float64, or the logarithms of given probabilities.
+            Logits in float64, or the logarithms of given probabilities. A model with `reads_views` gets those of all
+            views, (n, views, classes); others get those of view 0, the input itself.
         representations : array of shape (n, d) or None
             Vectors between which distances are computed.
 
@@ -77,7 +79,7 @@ class ProbabilityModel(InheritsDocs, ABC):
             Class probabilities in float32 or float64.
         """
         xp = array_api_compat.numpy
-        logits = as_logits(outputs).astype(np.float64)
+        logits = (view_logits if self.reads_views else as_logits)(outputs).astype(np.float64)
         found: Reals = self.formula(xp, logits, outputs.representations)
         return found
 
@@ -105,6 +107,28 @@ class ProbabilityModel(InheritsDocs, ABC):
     def reads_representations(self) -> bool:
         """Whether the probabilities depend on representations; if not, they need not be read."""
         return True
+
+    @property
+    def reads_views(self) -> bool:
+        """Whether the formula reads all views of a row; if not, it reads view 0, the input itself."""
+        return False
+
+    def transform(self, outputs: ClassificationOutputs) -> ClassificationOutputs:
+        """Return the rows with the probabilities of this model in place of what the network gave.
+
+        Another model can be fitted on them, so that it follows this one in a `ProbabilityChain`.
+
+        Parameters
+        ----------
+        outputs : ClassificationOutputs
+            Outputs of n rows.
+
+        Returns
+        -------
+        ClassificationOutputs
+            The same rows, with probabilities and without views.
+        """
+        return replace(outputs, logits=None, probabilities=apply_checked(outputs, self))
 
 
 class VotingModel(ProbabilityModel):
@@ -139,20 +163,29 @@ class VotingModel(ProbabilityModel):
         return xp.asarray(self.apply(outputs))
 
 
-def probability_chunks(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Iterator[tuple[int, Reals]]:
-    """Yield (first row, probabilities) of consecutive rows, without a copy where probabilities were given."""
-    if model is None and outputs.probabilities is not None and outputs.probabilities.dtype != np.float16:
+def probability_chunks(
+    outputs: ClassificationOutputs, model: ProbabilityModel | None, *, each_view: bool = False
+) -> Iterator[tuple[int, Reals]]:
+    """Yield (first row, probabilities) of consecutive rows, without a copy where probabilities were given.
+
+    With `each_view`, the probabilities of every view, (rows, views, classes).
+    """
+    plain = not each_view and not outputs.has_views
+    if plain and model is None and outputs.probabilities is not None and outputs.probabilities.dtype != np.float16:
         yield 0, outputs.probabilities
         return
-    step = rows_within(0.25, PROBABILITY_BYTES * outputs.n_classes, max(1, CHUNK_ENTRIES // outputs.n_classes))
-    for start in range(0, len(outputs.given), step):
-        chunk = outputs if step >= len(outputs.given) else outputs[start : start + step]
-        if model is not None:
+    entries = outputs.n_classes * outputs.n_views
+    step = rows_within(0.25, PROBABILITY_BYTES * entries, max(1, CHUNK_ENTRIES // entries))
+    for start in range(0, len(outputs), step):
+        chunk = outputs if step >= len(outputs) else outputs[start : start + step]
+        if each_view:
+            yield start, read_views(chunk, model)
+        elif model is not None:
             yield start, apply_checked(chunk, model)
         elif chunk.logits is not None:
-            yield start, softmax_rows(chunk.logits, 1.0)
+            yield start, softmax_rows(np.ascontiguousarray(chunk.given), 1.0)
         else:
-            yield start, at_least_single(chunk.given)
+            yield start, at_least_single(np.ascontiguousarray(chunk.given))
 
 
 def read_probabilities(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Reals:
@@ -160,11 +193,21 @@ def read_probabilities(outputs: ClassificationOutputs, model: ProbabilityModel |
     return given_probabilities(outputs) if model is None else apply_checked(outputs, model)
 
 
+def read_views(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Reals:
+    """Return the probabilities of every view of a few rows, (n, views, classes)."""
+    return np.stack([read_probabilities(outputs.view(number), model) for number in range(outputs.n_views)], axis=1)
+
+
 def read_left_out(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Reals:
-    """Return the same; if the model was fitted on exactly these rows, each row is left out of the fit."""
+    """Return `read_probabilities`; if the model was fitted on exactly these rows, each row is left out of the fit."""
     if model is None or model.fitted_rows is None or not model.fitted_rows.holds(outputs, type(model).__name__):
         return read_probabilities(outputs, model)
     return check_model_probabilities(model.apply_left_out(outputs), outputs, model)
+
+
+def read_views_left_out(outputs: ClassificationOutputs, model: ProbabilityModel | None) -> Reals:
+    """Return `read_views`; if the model was fitted on exactly these rows, each row is left out of the fit."""
+    return np.stack([read_left_out(outputs.view(number), model) for number in range(outputs.n_views)], axis=1)
 
 
 def apply_checked(outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
@@ -175,18 +218,18 @@ def apply_checked(outputs: ClassificationOutputs, model: ProbabilityModel) -> Re
 def check_model_probabilities(values: Reals, outputs: ClassificationOutputs, model: ProbabilityModel) -> Reals:
     """Return probabilities in float32 or float64; refuse wrong shapes and values that are no probabilities."""
     found = as_reals(values, f"probabilities from {type(model).__name__}", 2)
-    if found.shape != outputs.given.shape:
-        msg = f"{type(model).__name__} must return probabilities of shape {outputs.given.shape}; got {found.shape}."
-        raise ShapeMismatch(msg, argument="probabilities", expected=outputs.given.shape, found=found.shape)
+    shape = (len(outputs), outputs.n_classes)
+    if found.shape != shape:
+        msg = f"{type(model).__name__} must return probabilities of shape {shape}; got {found.shape}."
+        raise ShapeMismatch(msg, argument="probabilities", expected=shape, found=found.shape)
     check_probabilities(found)
     return at_least_single(found)
 
 
 def given_probabilities(outputs: ClassificationOutputs) -> Reals:
     """Return the given probabilities, or the softmax of the logits, (n, classes)."""
-    if outputs.probabilities is None:
-        return softmax_rows(outputs.given, 1.0)
-    return at_least_single(outputs.probabilities)
+    given = np.ascontiguousarray(outputs.given)
+    return softmax_rows(given, 1.0) if outputs.probabilities is None else at_least_single(given)
 
 
 def softmax(xp: Any, logits: Any, temperature: float = 1.0) -> Any:
@@ -205,9 +248,22 @@ def softmax_rows(logits: Reals, temperature: float) -> Floats:
 
 def as_logits(outputs: ClassificationOutputs) -> Reals:
     """Return the logits, or the logarithms of given probabilities, which differ by a constant in each row."""
+    given = np.ascontiguousarray(outputs.given)
+    return given if outputs.logits is not None else log_probabilities(given)
+
+
+def view_logits(outputs: ClassificationOutputs) -> Reals:
+    """Return the same for every view, (n, views, classes)."""
     if outputs.logits is not None:
-        return outputs.logits
-    given = outputs.given
+        found = outputs.logits
+    else:
+        assert outputs.probabilities is not None  # noqa: S101  outputs hold one or the other
+        found = log_probabilities(outputs.probabilities)
+    return found if outputs.has_views else found[:, None]
+
+
+def log_probabilities(given: Reals) -> Reals:
+    """Return the logarithms of given probabilities, none of them infinite."""
     kind = np.float64 if given.dtype == np.float64 else np.float32
     return np.log(np.maximum(given, SMALLEST_PROBABILITY, dtype=kind))
 

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from vicinal._util.arrays import Floats, Ints
 from vicinal.calibration import Neighbors, PaperLiteral, SplitReference
 from vicinal.neighbors.fitted_rows import FittedRows
-from vicinal.outputs import ModelOutputs, as_classification, as_regression
+from vicinal.outputs import ClassificationOutputs, ModelOutputs, as_classification, as_regression
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
-from vicinal.probability_models import NeighborVotes
+from vicinal.probability_models import NeighborVotes, ProbabilityChain, TemperatureScaling
+from vicinal.probability_models.chain import find_view_average
+from vicinal.probability_models.model import read_probabilities
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.reporting.gather import Json, ReportAnswers
 from vicinal.reporting.projections import Projection
@@ -24,8 +26,8 @@ from vicinal.representations.difficulty import DifficultyRanks
 from vicinal.scores import ScaledResidual
 from vicinal.scores.scales import NeighborScales
 
-LISTED_LABELS, LISTED_NEIGHBORS = 10, 10
-"""Most labels and neighbors listed for a row."""
+LISTED_LABELS, LISTED_NEIGHBORS, LISTED_VIEWS = 10, 10, 20
+"""Most labels, neighbors and views listed for a row."""
 
 MAPPED = 3000
 """Most calibration rows on the map, and of the points of a curve."""
@@ -180,6 +182,7 @@ def label_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
     (probabilities, scores), p = predictor.label_scores(some), predictor.p_values(some)
     truths = sets.numbers(answers.targets)[shown].tolist()
     sizes = [one.sizes[shown] for one in answers.local if isinstance(one, PredictionSets)]
+    views = view_rows(predictor, some)
     found = []
     for place, truth in enumerate(truths):
         first = np.argsort(-probabilities[place], kind="stable")[:LISTED_LABELS]
@@ -199,12 +202,35 @@ def label_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
                 "truth": target_word(predictor, truth),
                 "truth_value": None,
                 "labels": labels,
+                "views": views[place],
                 "set_sizes": [int(one[place]) for one in sizes],
                 "prediction": None,
                 "lower": None,
                 "upper": None,
             }
         )
+    return found
+
+
+def view_rows(predictor: SetPredictor, rows: ClassificationOutputs) -> list[list[Json]]:
+    """Return for each row what each of its views says: its weight and its most probable label; empty without views."""
+    average = find_view_average(predictor.probability_model)
+    if average is None and not predictor.score.reads_views:
+        return [[] for _ in range(len(rows))]
+    shown = [view for view in range(rows.n_views) if average is None or average.weights[view] > 0][:LISTED_VIEWS]
+    found: list[list[Json]] = [[] for _ in range(len(rows))]
+    for view in shown:
+        model = predictor.probability_model if average is None else TemperatureScaling(average.temperature)
+        probabilities = read_probabilities(rows.view(view), model)
+        for place, label in enumerate(probabilities.argmax(axis=1).tolist()):
+            found[place].append(
+                {
+                    "view": view,
+                    "weight": None if average is None else average.weights[view],
+                    "label": target_word(predictor, label),
+                    "probability": float(probabilities[place, label]),
+                }
+            )
     return found
 
 
@@ -220,6 +246,7 @@ def interval_rows(answers: ReportAnswers, shown: Ints) -> list[Json]:
             "truth": f"{truth:.4g}",
             "truth_value": float(truth),
             "labels": [],
+            "views": [],
             "set_sizes": [],
             "prediction": float(center),
             "lower": float(intervals.lower[row]),
@@ -288,7 +315,9 @@ def neighbor_words(predictor: SetPredictor | IntervalPredictor) -> tuple[str, st
 def voting(predictor: SetPredictor | IntervalPredictor) -> NeighborVotes | NeighborScales | None:
     """Return the fitted part, besides the localizer, that uses neighbors."""
     if isinstance(predictor, SetPredictor):
-        return predictor.probability_model if isinstance(predictor.probability_model, NeighborVotes) else None
+        model = predictor.probability_model
+        last = model.parts[-1] if isinstance(model, ProbabilityChain) else model
+        return last if isinstance(last, NeighborVotes) else None
     score = predictor.score
     return score.scale if isinstance(score, ScaledResidual) and isinstance(score.scale, NeighborScales) else None
 

@@ -21,6 +21,7 @@ from vicinal.evaluation.groups import GroupCoverage
 from vicinal.evaluation.metrics import Evaluation, evaluate
 from vicinal.outputs import ModelOutputs
 from vicinal.predictor.predictors import IntervalPredictor, SetPredictor
+from vicinal.probability_models.chain import find_view_average
 from vicinal.regions import PredictionIntervals, PredictionSets
 from vicinal.tuning import TuningReport
 from vicinal.tuning.report import localizer_words, map_words, probability_words, score_words
@@ -173,6 +174,10 @@ def settings(predictor: SetPredictor | IntervalPredictor) -> list[list[str]]:
     ]
     if isinstance(predictor, SetPredictor):
         rows.append(["Probabilities", probability_words(predictor.probability_model)])
+        average = find_view_average(predictor.probability_model)
+        if average is not None:
+            weights = [f"view {view}: {weight:.0%}" for view, weight in enumerate(average.weights) if weight > 0]
+            rows.append(["Weights of the views", ", ".join(weights)])
     elif predictor.target_range is not None:
         rows.append(["Target range", str(predictor.target_range)])
     return rows

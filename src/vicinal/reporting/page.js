@@ -491,6 +491,20 @@
       { kind: "full marked", left: ["Probability"], rowClass: (at) => (inside[at] ? "in" : "out") }));
   }
 
+  function showViews(row) {
+    if (!row.views?.length) {
+      $("row-views").replaceChildren();
+      return;
+    }
+    const weights = row.views.some((one) => known(one.weight)) ? ["Weight"] : [];
+    $("row-views").replaceChildren(table("What each view says",
+      ["View", ...weights, "Most probable label", "Probability"],
+      row.views.map((one) => [one.view === 0 ? "0 (the input)" : String(one.view),
+        ...weights.map(() => share(one.weight)), tagged(one.label, one.label === row.truth && "truth"),
+        bar(one.probability, 1)]),
+      { kind: "full", left: ["Most probable label", "Probability"] }));
+  }
+
   function showInterval(row) {
     const prediction = `prediction ${number(row.prediction, 4)}`;
     const truth = `truth ${number(row.truth_value, 4)}`;
@@ -532,7 +546,7 @@
     $("row-thresholds").replaceChildren("Local threshold ", score(row.threshold), `, global ${number(row.global, 4)} `
       + `(at target ${level(headline.target)}). `
       + (row.neighbors.length ? `Effective number of neighbors: ${number(row.effective)}; the nearest are listed below.` : ""));
-    if (classification) showLabels(row);
+    if (classification) { showLabels(row); showViews(row); }
     else showInterval(row);
     showNeighbors(row);
     $("explorer-output").textContent = `Target ${level(target())}: ${sizeWords(row)}, ${word.toLowerCase()}`;

@@ -4,6 +4,7 @@ from vicinal.scores.aps import APS, RAPS
 from vicinal.scores.cqr import CQR
 from vicinal.scores.lac import LAC
 from vicinal.scores.never_empty import NeverEmpty
+from vicinal.scores.over_views import OverViews
 from vicinal.scores.residuals import AbsoluteResidual, ScaledResidual
 from vicinal.scores.scales import NeighborScales, ScaleModel
 from vicinal.scores.score import ClassificationScore, RegressionScore, Score, SortedScore
@@ -17,6 +18,7 @@ __all__ = [
     "ClassificationScore",
     "NeighborScales",
     "NeverEmpty",
+    "OverViews",
     "RegressionScore",
     "ScaleModel",
     "ScaledResidual",

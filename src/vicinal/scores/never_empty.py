@@ -33,7 +33,7 @@ class NeverEmpty(ClassificationScore):
     Raises
     ------
     Incompatible
-        If `score` is not a classification score.
+        If `score` is not a classification score, or reads several views.
 
     Examples
     --------
@@ -47,6 +47,10 @@ class NeverEmpty(ClassificationScore):
     def __post_init__(self) -> None:
         if not isinstance(self.score, ClassificationScore):
             msg = f"NeverEmpty wraps a classification score such as APS(); got {self.score!r}."
+            raise Incompatible(msg)
+        if self.score.reads_views:
+            inside = "put it inside: OverViews(NeverEmpty(...), ...)"
+            msg = f"NeverEmpty wraps a score of one view; {inside}. Got {self.score!r}."
             raise Incompatible(msg)
 
     @property

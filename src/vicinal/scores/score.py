@@ -35,6 +35,9 @@ class ClassificationScore(InheritsDocs, ABC):
     seed: int | None = None
     """Seed of the uniforms U of the rows; None for a score that uses none."""
 
+    reads_views: bool = False
+    """Whether the score reads the probabilities of all views of a row, (n, views, classes), as `OverViews` does."""
+
     @abstractmethod
     def formula(self, xp: Any, probabilities: Any, uniforms: Any) -> Any:
         """Return the score of every label.
@@ -113,6 +116,61 @@ class ClassificationScore(InheritsDocs, ABC):
         """
         found: Bools = self.formula(xp, xp.astype(probabilities, xp.float64), uniforms) <= thresholds[:, None]
         return found
+
+    @property
+    def n_views(self) -> int | None:
+        """Number of views for which the score was calibrated; None if it reads one view only."""
+        return None
+
+    def for_views(self, n_views: int) -> ClassificationScore:
+        """Return the score for calibration rows with this number of views.
+
+        Parameters
+        ----------
+        n_views : int
+            Number of views of each calibration row.
+
+        Returns
+        -------
+        ClassificationScore
+            A score of the same kind; itself if it reads one view only.
+        """
+        del n_views
+        return self
+
+    def check_views(self, n_views: int, *, one: bool) -> None:
+        """Refuse rows with a number of views for which the score was not calibrated.
+
+        Parameters
+        ----------
+        n_views : int
+            Number of views of each row.
+        one : bool
+            Whether rows with a single view are accepted: in prediction, but not in calibration.
+
+        Raises
+        ------
+        ShapeMismatch
+            If the number differs.
+        """
+
+    def describe_views(self, probability: float | None, *, local: bool) -> str:
+        """Return what a guarantee means for views, in words; empty for a score of one view.
+
+        Parameters
+        ----------
+        probability : float or None
+            The guaranteed probability, if there is one.
+        local : bool
+            Whether the threshold of a row depends on its representation.
+
+        Returns
+        -------
+        str
+            One or two sentences, or nothing.
+        """
+        del probability, local
+        return ""
 
 
 class SortedScore(ClassificationScore):

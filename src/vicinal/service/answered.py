@@ -26,8 +26,8 @@ MAKERS: dict[str, Callable[..., ModelOutputs]] = {
 }
 """The column that identifies the kind of outputs, and the constructor that checks them."""
 
-FLOATS = re.compile(r"(\([1-9][0-9]{0,8},\))?<f[248]")
-"""Types of a column of a row, as numpy writes them: a number, or several."""
+FLOATS = re.compile(r"(\([1-9][0-9]{0,8},( [1-9][0-9]{0,8})?\))?<f[248]")
+"""Types of a column of a row, as numpy writes them: a number, several, or several in each of the views."""
 
 
 @dataclass(eq=False)

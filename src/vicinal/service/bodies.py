@@ -44,7 +44,10 @@ LARGE = 1 << 17
 """A body of at least this many bytes is parsed on a thread."""
 
 LISTS_PER_ROW, FEW_LISTS = 12, 1_000
-"""Most JSON lists per row, and in addition: in memory an empty list takes 50 times its size in the body."""
+"""Most JSON lists per row, and in addition: in memory an empty list takes 50 times its size in the body.
+
+A row with views has a list for each, so that a request may have fewer such rows.
+"""
 
 FLAT = ("predictions", "lower", "upper", "scales", "row_ids", "uniforms", "labels", "targets")
 """Columns with one value per row; the others have several."""
@@ -147,6 +150,8 @@ def column(name: str, value: object, limits: Limits) -> NDArray[Any]:
     """Return a column of a JSON body, (rows,) or (rows, width); one row may come without its brackets."""
     flat, rows = name in FLAT, _list_rows(name, value)
     _check_count(len(rows), limits)  # first: numpy gives each text the room of the longest
+    if not flat and any(_has_views(row) for row in rows):
+        return _views_column(name, rows)
     kinds = {type(one) for one in rows} if flat else {type(one) for row in rows for one in _entries(row)}
     if not (kinds <= NUMBERS or (flat and kinds <= TEXTS)):
         entries = rows if flat else chain.from_iterable(map(_entries, rows))
@@ -160,6 +165,22 @@ def column(name: str, value: object, limits: Limits) -> NDArray[Any]:
         return np.array(rows)
     except (ValueError, OverflowError) as error:
         raise Refused(422, f"{name} must have rows of equal length, of numbers that fit 64 bits.") from error
+
+
+def _has_views(row: object) -> bool:
+    return isinstance(row, list) and bool(row) and isinstance(row[0], list)
+
+
+def _views_column(name: str, rows: list[Any]) -> NDArray[Any]:
+    """Return a column with several views of each row, (rows, views, width)."""
+    kinds = {type(one) for row in rows for view in _entries(row) for one in _entries(view)}
+    if not kinds <= NUMBERS:
+        raise Refused(422, f"{name} must hold numbers, a list of them for each view of each row.")
+    try:
+        return np.array(rows)
+    except (ValueError, OverflowError) as error:
+        msg = f"{name} must have equally many views in every row, of equal length, of numbers that fit 64 bits."
+        raise Refused(422, msg) from error
 
 
 def _list_rows(name: str, value: object) -> list[Any]:

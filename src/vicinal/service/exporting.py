@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vicinal._util.extras import needs
 from vicinal._util.files import replacing
@@ -99,11 +100,14 @@ def _write_parquet(columns: dict[str, Any], file: BinaryIO) -> None:
     with needs("pyarrow", "tables"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    lists = {
-        name: pa.FixedSizeListArray.from_arrays(pa.array(column.reshape(-1)), column.shape[1])
-        for name, column in columns.items()
-        if column.ndim > 1
-    }
+
+    def nest(column: NDArray[Any]) -> Any:
+        found = pa.array(column.reshape(-1))
+        for size in column.shape[:0:-1]:  # the innermost lists first
+            found = pa.FixedSizeListArray.from_arrays(found, size)
+        return found
+
+    lists = {name: nest(column) for name, column in columns.items() if column.ndim > 1}
     pq.write_table(pa.table({name: lists.get(name, column) for name, column in columns.items()}), file)
 
 

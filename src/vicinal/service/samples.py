@@ -33,7 +33,9 @@ def sample(predictor: AnyPredictor) -> ModelOutputs | None:
 
 def _candidates(predictor: AnyPredictor, near: Floats | None) -> Iterator[ModelOutputs]:
     if isinstance(predictor, SetPredictor):
-        yield ModelOutputs.from_logits(np.round(4 * np.cos(np.arange(predictor.n_classes)), 2)[None], near)
+        row = np.round(4 * np.cos(np.arange(predictor.n_classes)), 2)
+        views = predictor.n_views
+        yield ModelOutputs.from_logits(row[None] if views is None else np.tile(row, (1, views, 1)), near)
         return
     yield ModelOutputs.from_quantiles([1.0], [2.0], near)
     yield ModelOutputs.from_predictions([1.5], near)

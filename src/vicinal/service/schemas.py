@@ -285,6 +285,8 @@ def _row_models(predictor: AnyPredictor, *, named: bool) -> list[type[BaseModel]
     kinds: Mapping[str, dict[str, Any]]
     if isinstance(predictor, SetPredictor):
         lists = (_lists(predictor.n_classes), ...)
+        if predictor.n_views is not None:
+            lists = (_views(predictor.n_views, predictor.n_classes), ...)
         kinds = {"Logits": {"logits": lists}, "Probabilities": {"probabilities": lists}}
         uniforms = _some(Annotated[float, Field(ge=0, le=1)])
         more |= {"uniforms": (uniforms | None, None), "labels": (_truths(predictor, named=named) | None, None)}
@@ -313,6 +315,12 @@ def _some(kind: Any) -> Any:
 def _lists(width: int | None) -> Any:
     """Return the type of rows of `width` numbers each."""
     return _some(Annotated[list[float], Field(min_length=width or 1, max_length=width)])
+
+
+def _views(count: int, width: int) -> Any:
+    """Return the type of rows of `count` views of `width` numbers each."""
+    view = Annotated[list[float], Field(min_length=width, max_length=width)]
+    return _some(Annotated[list[view], Field(min_length=count, max_length=count)])
 
 
 def _truths(predictor: AnyPredictor, *, named: bool) -> Any:

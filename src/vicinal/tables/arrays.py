@@ -48,6 +48,9 @@ LARGE = 2**26
 BLOCK = 1 << 20
 """Bytes read at once; decompression needs as many again."""
 
+AXES = (1, 2, 3)
+"""Numbers of axes of a column: rows, then a width, or views and a width."""
+
 NAMES = "UOS"  # data types in which names of classes are found; only the first is accepted
 ENCRYPTED = 0x1
 READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
@@ -77,7 +80,7 @@ class StoredArray:
     @property
     def by_columns(self) -> bool:
         """Whether the values of a row are not contiguous (Fortran order)."""
-        return self.fortran and len(self.shape) > 1 and self.shape[1] > 1
+        return self.fortran and math.prod(self.shape[1:]) > 1
 
     @property
     def holds_names(self) -> bool:
@@ -87,8 +90,11 @@ class StoredArray:
     def check_column(self) -> None:
         """Raise an error if the array cannot be a column."""
         dtype, advice = self.dtype, "save numbers as floats or integers, and text as np.array(x, dtype=str)"
-        if len(self.shape) not in (1, 2):
-            msg = f"must have one or two axes, the first for rows; got shape {self.shape}. Reshape it to (rows, width)."
+        if len(self.shape) not in AXES:
+            msg = (
+                f"must have one to three axes, the first for rows; got shape {self.shape}. Reshape it to (rows, width) "
+                "or, with several views of each row, to (rows, views, width)."
+            )
         elif dtype.kind == "O":
             msg = f"must hold numbers or text; got pickled Python objects, which are never loaded; {advice}."
         elif dtype.kind == "S":
@@ -117,7 +123,7 @@ class StoredArray:
             yield stream
 
     def take(self, stream: IO[bytes], count: int) -> NDArray[Any]:
-        """Read the next `count` rows, (count,) or (count, width), in the byte order of this machine."""
+        """Read the next `count` rows, as `Columns` says, in the byte order of this machine."""
         return self._fill(stream, (count, *self.shape[1:]))
 
     def read(self) -> NDArray[Any]:
@@ -214,7 +220,7 @@ class ArrayTable(Table):
         return tuple(
             name
             for name, array in self.arrays.items()
-            if (len(array.shape) in (1, 2) or (name in KNOWN and array.shape))
+            if (len(array.shape) in AXES or (name in KNOWN and array.shape))
             and not (name == "class_names" and array.holds_names)
         )
 
@@ -300,7 +306,7 @@ def _look_at(path: Path, member: zipfile.ZipInfo | None, archive: zipfile.ZipFil
         # Limit the size of the header: numpy itself would read up to 4 GiB before it checks.
         array = _parse_header(stream.read(MAX_HEADER), path, member)
         size = path.stat().st_size if member is None else member.file_size
-    known = array.dtype.kind in "fiubU" and len(array.shape) in (1, 2)
+    known = array.dtype.kind in "fiubU" and len(array.shape) in AXES
     if known and array.offset + array.nbytes != size:
         msg = (
             f"{array.what} is damaged: its header says {array.offset + array.nbytes} bytes (shape {array.shape}, "

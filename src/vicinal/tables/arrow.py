@@ -32,6 +32,8 @@ DAMAGE = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError, Index
 
 PART = re.compile(r"(.+)_(0|[1-9][0-9]{0,5})")
 
+VIEW_PART = re.compile(r"(.+)_(0|[1-9][0-9]{0,2})_(0|[1-9][0-9]{0,5})")
+
 
 @dataclass(frozen=True, eq=False)
 class ArrowColumns(Table):
@@ -101,14 +103,16 @@ class ArrowColumns(Table):
             raise InvalidFile(msg)
 
     def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> Any:
-        """Return one column of a batch, (rows,) or (rows, width); `first` is the number of its first row."""
+        """Return one column of a batch, as `Columns` says; `first` is the number of its first row."""
         if name in self.carried:
             return carry(batch.column(name), lambda row: f"{self.name}: {name!r}, row {first + row},")
         if name in self.wide:
             parts = [self._scalars(_store(batch.column(part)), part, first) for part in self.wide[name]]
-            return np.stack(parts, axis=1, dtype=np.result_type(*parts), casting="unsafe")
-        array = _store(batch.column(name))
-        return self._lists(array, name, first, widths) if _is_list(array.type) else self._scalars(array, name, first)
+            found = np.stack(parts, axis=1, dtype=np.result_type(*parts), casting="unsafe")
+            return found.reshape(len(found), *part_sizes(self.wide[name]))
+        array, shape = _store(batch.column(name)), _tensor_shape(batch.column(name).type)
+        found = self._lists(array, name, first, widths) if _is_list(array.type) else self._scalars(array, name, first)
+        return found.reshape(len(found), *shape) if len(shape) > 1 else found
 
     def _scalars(self, array: Any, name: str, first: int) -> NDArray[Any]:
         from pyarrow import types
@@ -137,7 +141,20 @@ class ArrowColumns(Table):
             raise InvalidFile(msg)
         flat = array.flatten()
         self._check_nulls(flat, name, first, width)
-        return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(array), width)
+        if not _is_list(flat.type):
+            return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(array), width)
+        inner = np.asarray(flat.value_lengths().to_numpy(zero_copy_only=False))
+        each = widths.setdefault(f"{name}[]", int(inner[0]))
+        odd = np.flatnonzero((inner != each) | (inner == 0))
+        if len(odd):
+            msg = (
+                f"{self.name}: {name!r} must hold views of equal length; view {int(odd[0]) % width} of row "
+                f"{first + int(odd[0]) // width} has {inner[odd[0]]} numbers, the first view {each}."
+            )
+            raise InvalidFile(msg)
+        numbers = flat.flatten()
+        self._check_nulls(numbers, name, first, width * each)
+        return np.asarray(numbers.to_numpy(zero_copy_only=False)).reshape(len(array), width, each)
 
     def _check_nulls(self, array: Any, name: str, first: int, width: int) -> None:
         if array.null_count:
@@ -215,12 +232,19 @@ class ArrowFile(ArrowColumns):
 
 
 def _stored_type(kind: Any) -> Any:
-    """Return the storage type of tensors: lists, if they have one axis per row."""
+    """Return the storage type of tensors: lists, if they have one axis per row, or one of views and one more."""
     import pyarrow as pa
 
-    if not isinstance(kind, pa.BaseExtensionType) or len(getattr(kind, "shape", None) or (0,)) > 1:
+    if not isinstance(kind, pa.BaseExtensionType):
         return kind
-    return kind.storage_type
+    shape, order = _tensor_shape(kind), getattr(kind, "permutation", None)
+    swapped = order is not None and list(order) != sorted(order)
+    return kind if len(shape) > 2 or (len(shape) > 1 and swapped) else kind.storage_type  # noqa: PLR2004  views, width
+
+
+def _tensor_shape(kind: Any) -> tuple[int, ...]:
+    """Return the shape of a row of a column of tensors; empty for other columns."""
+    return tuple(getattr(kind, "shape", None) or ())
 
 
 def _store(array: Any) -> Any:
@@ -233,22 +257,59 @@ def _store(array: Any) -> Any:
 def wide_columns(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the columns that are split into one for each number, name_0, name_1, ..., by their common name.
 
+    With views, the names are name_VIEW_NUMBER: those of a known column (logits, probabilities, representations), with
+    equally many numbers in each view.
+
     Examples
     --------
     >>> wide_columns(["id", "logit_0", "logit_1"])
     {'logits': ('logit_0', 'logit_1')}
+    >>> wide_columns(["logits_0_0", "logits_0_1", "logits_1_0", "logits_1_1"])
+    {'logits': ('logits_0_0', 'logits_0_1', 'logits_1_0', 'logits_1_1')}
     """
-    numbered, known = dict[str, set[int]](), set(names)
+    known = set(names)
+    found = {stem: some for stem, some in _view_columns(names).items() if stem not in known}
+    used, numbered = {part for some in found.values() for part in some}, dict[str, set[int]]()
     for name in names:
-        if match := PART.fullmatch(name):
+        if name not in used and (match := PART.fullmatch(name)):
             numbered.setdefault(match[1], set()).add(int(match[2]))
-    found = {
+    found |= {
         stem: tuple(f"{stem}_{number}" for number in range(len(numbers)))
         for stem, numbers in numbered.items()
-        if stem not in known and numbers == set(range(len(numbers)))
+        if stem not in known and stem not in found and numbers == set(range(len(numbers)))
     }
     taken = known | found.keys()
     return {(PLURALS[stem] if PLURALS.get(stem, stem) not in taken else stem): some for stem, some in found.items()}
+
+
+def _view_columns(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the known columns that are split into one for each view and number, name_0_0, name_0_1, ..."""
+    pairs: dict[str, set[tuple[int, int]]] = {}
+    for name in names:
+        match = VIEW_PART.fullmatch(name)
+        if match and PLURALS.get(match[1], match[1]) in PLURALS.values():
+            pairs.setdefault(match[1], set()).add((int(match[2]), int(match[3])))
+    sizes = {stem: tuple(max(one[axis] for one in some) + 1 for axis in (0, 1)) for stem, some in pairs.items()}
+    return {
+        stem: tuple(f"{stem}_{view}_{number}" for view in range(views) for number in range(width))
+        for stem, (views, width) in sizes.items()
+        if views * width == len(pairs[stem])
+    }
+
+
+def part_sizes(parts: Sequence[str]) -> tuple[int, ...]:
+    """Return the shape of a row of a column that is split into these: (width,), or with views (views, width).
+
+    Examples
+    --------
+    >>> part_sizes(("logits_0_0", "logits_0_1")), part_sizes(("logit_0", "logit_1"))
+    ((1, 2), (2,))
+    """
+    last = VIEW_PART.fullmatch(parts[-1])
+    views = None if last is None else int(last[2]) + 1
+    if last is None or views is None or views * (int(last[3]) + 1) != len(parts):
+        return (len(parts),)
+    return views, int(last[3]) + 1
 
 
 def _is_list(kind: Any) -> bool:
@@ -260,11 +321,23 @@ def _is_list(kind: Any) -> bool:
 def _is_column(kind: Any, *, wide: bool) -> bool:
     from pyarrow import types
 
-    if types.is_fixed_size_list(kind) and not kind.list_size:  # any number of rows would take no room in the file
+    if not wide and _is_list(kind) and _is_list(kind.value_type):
+        view = kind.value_type
+        return _has_room(kind) and not _is_list(view.value_type) and _is_column(view, wide=False)
+    if not _has_room(kind):
         return False
     element = kind if wide or not (_is_list(kind) or types.is_dictionary(kind)) else kind.value_type
+    if _is_list(element):
+        return False
     if types.is_integer(element) or types.is_floating(element):
         return True
     return not (wide or _is_list(kind)) and bool(
         types.is_boolean(element) or types.is_string(element) or types.is_large_string(element)
     )
+
+
+def _has_room(kind: Any) -> bool:
+    """Return whether a row takes room in the file: of lists of fixed length 0, any number of rows would take none."""
+    from pyarrow import types
+
+    return not (types.is_fixed_size_list(kind) and not kind.list_size)

@@ -117,7 +117,7 @@ class CsvTable(ArrowFile):
                 position += len(batch)
 
     def column(self, batch: Any, name: str, first: int, widths: dict[str, int]) -> Any:
-        """Return one column of a batch, (rows,) or (rows, width); `first` is the number of its first row."""
+        """Return one column of a batch, as `Columns` says; `first` is the number of its first row."""
         kind = self.kinds.get(name, "decimal")
         if kind == "list":
             texts = batch.column(name).to_pylist()
@@ -140,13 +140,16 @@ class CsvTable(ArrowFile):
         raise self.explain(refused, [name])
 
     def _list(self, text: str, name: str, row: int, widths: dict[str, int]) -> NDArray[np.float64]:
-        """Return the numbers of a cell such as [0.1, 2.3]."""
+        """Return the numbers of a cell such as [0.1, 2.3], or with views [[0.1, 2.3], [0.2, 2.2]]."""
         try:
             values = json.loads(text)
-            found = np.array(values, dtype=np.float64) if {int, float}.issuperset(map(type, values)) else np.empty(0)
+            views = values if values and type(values[0]) is list else [values]
+            plain = {int, float}.issuperset(type(one) for view in views for one in view)
+            found = np.array(values, dtype=np.float64) if plain else np.empty(0)
         except (ValueError, TypeError, OverflowError, RecursionError):
             found = np.empty(0)
-        if found.ndim != 1 or not len(found) or len(found) != widths.setdefault(name, len(found)):
+        sizes = {name: found.shape[-1], f"{name}, axes": found.ndim, f"{name}, views": len(found)}
+        if not found.size or any(widths.setdefault(key, size) != size for key, size in sizes.items()):
             length = f"{widths[name]} numbers, as in the first row," if widths.get(name) else "numbers"
             printed = "np." in text or re.match(r"\[\s*[^\s,\]]+\s+[^\s\]]", text)
             advice = "This is how numpy prints an array: write array.tolist(), or" if printed else "Or write"

@@ -123,9 +123,12 @@ class JsonLinesTable(Table):
     def _value(self, name: str, value: Any, number: int) -> Any:
         if type(value) is not list:
             return value
-        if value and not NUMBERS.issuperset(map(type, value)):
-            odd = next(item for item in value if type(item) not in NUMBERS)
+        views = value if value and all(type(view) is list for view in value) else [value]
+        if not all(NUMBERS.issuperset(map(type, view)) for view in views):
+            odd = next(item for view in views for item in view if type(item) not in NUMBERS)
             self._refuse(name, number, f"a list with {_describe(odd)} in it")
+        if len({len(view) for view in views}) > 1:
+            self._refuse(name, number, "views of different lengths")
         try:
             array = np.array(value, dtype=np.float64)
         except OverflowError:
@@ -135,9 +138,9 @@ class JsonLinesTable(Table):
         return array
 
     def _column(self, name: str, values: list[Any], numbers: list[int], kinds: dict[str, str]) -> NDArray[Any]:
-        """Return one column of a chunk, (rows,) or (rows, width); all rows must have the type of the first."""
+        """Return one column of a chunk, as `Columns` says; all rows must have the type of the first."""
         kind = kinds.setdefault(name, _describe(values[0]))
-        if kind in NO_COLUMN:
+        if kind in NO_COLUMN or kind.endswith(" of 0 numbers"):
             self._refuse(name, numbers[0], kind)
         for number, value in zip(numbers, values, strict=True):
             if _describe(value) != kind:
@@ -162,7 +165,10 @@ class JsonLinesTable(Table):
 
 
 def _describe(value: Any) -> str:
-    return f"a list of {len(value)} numbers" if isinstance(value, np.ndarray) else DESCRIBED.get(type(value), "null")
+    if not isinstance(value, np.ndarray):
+        return DESCRIBED.get(type(value), "null")
+    views = f"{len(value)} views of " if value.ndim > 1 else ""
+    return f"a list of {views}{value.shape[-1]} numbers"
 
 
 def _fits(value: float) -> bool:

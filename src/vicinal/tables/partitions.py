@@ -106,7 +106,7 @@ class PartitionedTable(Table):
                         continue
                     first, shape, text = kinds.setdefault(name, (file.name, column.shape[1:], column.dtype.kind == "U"))
                     if (shape, text) != (column.shape[1:], column.dtype.kind == "U"):
-                        said = "text, not numbers" if text else f"{shape[0] if shape else 1} numbers a row"
+                        said = "text, not numbers" if text else f"{' x '.join(map(str, shape)) or 1} numbers a row"
                         msg = f"{file.name}: {name!r} has another type than in {first}, where it is {said}."
                         raise InvalidFile(msg)
                 yield piece

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -77,7 +78,7 @@ class Rows:
             return GUESSED_WIDTH
         with closing(self.table.chunks(list(dict.fromkeys(self.columns.values())), 1)) as chunks:  # type: ignore[type-var]
             first = next(chunks, {})
-        return sum(column.shape[1] if column.ndim > 1 else 1 for column in first.values())
+        return sum(math.prod(column.shape[1:]) for column in first.values())
 
     @property
     def carried(self) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ class Rows:
                 chunk = whole if stop is None else {name: column[: stop - first] for name, column in whole.items()}
                 with self._name_place(first):
                     truth = None if self.truth is None else chunk[self.truth]
-                    kept = {name: chunk[name] for name in self.kept}
+                    kept = self._kept_columns(chunk)
                     found = work(RowChunk(first, self._outputs(chunk), truth, kept))
                 yield found
                 first += len(chunk[wanted[0]])
@@ -134,7 +135,15 @@ class Rows:
             raise self._no_rows()
         with self._name_place(0):
             truth = None if self.truth is None else found[self.truth]
-            return RowChunk(0, self._outputs(found), truth, {name: found[name] for name in self.kept})
+            return RowChunk(0, self._outputs(found), truth, self._kept_columns(found))
+
+    def _kept_columns(self, chunk: Columns) -> Columns:
+        kept = {name: chunk[name] for name in self.kept}
+        views = next((name for name, column in kept.items() if getattr(column, "ndim", 1) > 2), None)  # noqa: PLR2004
+        if views is not None:
+            msg = f"the column {views!r} cannot be kept: it has several views of each row."
+            raise InvalidFile(msg)
+        return kept
 
     @contextmanager
     def _name_place(self, first: int) -> Iterator[None]:

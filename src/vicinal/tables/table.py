@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 from numpy.typing import NDArray
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
-"""Columns of a chunk of rows: (rows,) or (rows, width) each, numbers or text."""
+"""Columns of a chunk of rows: (rows,), (rows, width) or (rows, views, width) each, numbers or text."""
 
 
 MOST_ROWS = 2**31

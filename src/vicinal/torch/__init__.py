@@ -8,5 +8,17 @@ with needs("torch", "torch"):
 from vicinal.torch.collecting import collect
 from vicinal.torch.module import ConformalModule, ConformalSets
 from vicinal.torch.search import TorchSearch
+from vicinal.torch.views import Mirror, Rotate, Shift, Steps, Views, Zoom
 
-__all__ = ["ConformalModule", "ConformalSets", "TorchSearch", "collect"]
+__all__ = [
+    "ConformalModule",
+    "ConformalSets",
+    "Mirror",
+    "Rotate",
+    "Shift",
+    "Steps",
+    "TorchSearch",
+    "Views",
+    "Zoom",
+    "collect",
+]

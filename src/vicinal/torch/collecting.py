@@ -29,6 +29,7 @@ from vicinal.torch.batches import Unpack, batches, send_to, target_column
 from vicinal.torch.layers import Layer, Representations, plain
 from vicinal.torch.running import check_normalized, evaluating, first_weight, run_network
 from vicinal.torch.storing import Columns, columns
+from vicinal.torch.views import Views, check_views, run_views
 
 T = TypeVar("T", bound=ModelOutputs)
 
@@ -51,6 +52,7 @@ def collect(
     unpack: Unpack | None = ...,
     normalized: bool = ...,
     class_names: Sequence[str] | None = ...,
+    views: Views | None = ...,
     progress: bool = ...,
 ) -> tuple[ClassificationOutputs, NDArray[np.int64]]: ...
 @overload
@@ -66,6 +68,7 @@ def collect(
     unpack: Unpack | None = ...,
     normalized: bool = ...,
     class_names: Sequence[str] | None = ...,
+    views: Views | None = ...,
     progress: bool = ...,
 ) -> tuple[T, NDArray[Any]]: ...
 def collect(
@@ -80,6 +83,7 @@ def collect(
     unpack: Unpack | None = None,
     normalized: bool = False,
     class_names: Sequence[str] | None = None,
+    views: Views | None = None,
     progress: bool = True,
 ) -> tuple[ModelOutputs, NDArray[Any]]:
     """Run a network over a loader and collect its outputs, representations and targets.
@@ -112,6 +116,9 @@ def collect(
         Whether the network returns probabilities instead of logits.
     class_names : sequence of str, optional
         Names of the classes.
+    views : Views, optional
+        Changed copies of each input on which the network runs too. Logits then have the shape (n, views, classes), and
+        representations are means over the views.
     progress : bool, default True
         Show a progress bar if standard error is a terminal.
 
@@ -149,6 +156,10 @@ def collect(
     model = plain(model)
     if kind not in (ClassificationOutputs, RegressionOutputs):
         raise InvalidArgument("kind", kind, "ClassificationOutputs or RegressionOutputs")
+    chosen = check_views(views)
+    if chosen is not None and kind is RegressionOutputs:
+        msg = "views are for a classifier; for a regression leave views out."
+        raise Incompatible(msg)
     source = Representations(model, layer)
     place = _place(model, device)
     half = _half(dtype, place)
@@ -159,11 +170,14 @@ def collect(
         stack.enter_context(torch.no_grad())  # not inference mode: what a network keeps of it could not be trained
         if half is not None:
             stack.enter_context(torch.autocast(place.type, dtype=half))
-        expected = Expected(kind, normalized, class_names)
+        expected = Expected(kind, normalized, class_names, viewed=chosen is not None)
         arriving = stack.enter_context(Arriving.into(found, expected))
         read = batches(loader, model, unpack)
         for inputs, targets in track(read, "collect", _length(loader), "batch", shown=None if progress else False):
-            outputs, rows = run_network(model, send_to(inputs, place), source)
+            if chosen is None:
+                outputs, rows = run_network(model, send_to(inputs, place), source)
+            else:
+                outputs, rows = run_views(model, send_to(inputs, place), source, chosen)
             if outputs.ndim == 0 or outputs.shape[0] > 0:
                 known = target_column(targets, outputs.shape[0] if outputs.ndim else 1)
                 arriving.send(Batch(outputs, rows, known))
@@ -197,6 +211,7 @@ class Expected:
     kind: type[ModelOutputs]
     normalized: bool
     class_names: Sequence[str] | None
+    viewed: bool
 
 
 @dataclass
@@ -245,16 +260,18 @@ class Arriving:
 
     def _check(self, outputs: Tensor, rows: Tensor | None, batch: Batch) -> dict[str, NDArray[Any]]:
         """Return the columns of a batch; refuse NaN, infinities, and outputs of the wrong form."""
-        if outputs.ndim not in (1, 2) or not outputs.is_floating_point():
+        axes = (3,) if self.expected.viewed else (1, 2)
+        if outputs.ndim not in axes or not outputs.is_floating_point():
             msg = f"the model must return floats of shape (rows, classes); got {outputs.dtype} {tuple(outputs.shape)}."
             raise ShapeMismatch(msg, argument="outputs", expected="(rows, classes)", found=tuple(outputs.shape))
-        given, expected = outputs.numpy().reshape(len(outputs), -1), self.expected
+        given, expected = outputs.numpy(), self.expected
+        given = given if expected.viewed else given.reshape(len(outputs), -1)
         if expected.kind is RegressionOutputs:
             self._check_finite("outputs", given)
             return {**_predict(given), **self._rows(rows), **self._values(batch.targets)}
         name = "probabilities" if expected.normalized else "logits"
         self._check_finite(name, given)
-        if given.shape[1] == 1:
+        if given.shape[-1] == 1:
             msg = (
                 "the model returns one number per row. For a regression pass kind=vc.RegressionOutputs; a classifier "
                 "of two classes must return two logits; make them of one logit z by "
@@ -263,9 +280,10 @@ class Arriving:
             raise ShapeMismatch(msg, argument="outputs", expected="(rows, classes)", found=given.shape)
         check_classes(given, name)
         if self.columns.n_rows == 0:
-            self.columns.label(as_class_names(expected.class_names, given.shape[1]))
-            check_normalized(outputs, PROPER[batch.outputs.dtype.itemsize], normalized=expected.normalized)
-        return {name: given, **self._rows(rows), **self._labels(batch.targets, given.shape[1])}
+            self.columns.label(as_class_names(expected.class_names, given.shape[-1]))
+            flat, tolerance = outputs.reshape(-1, given.shape[-1]), PROPER[batch.outputs.dtype.itemsize]
+            check_normalized(flat, tolerance, normalized=expected.normalized)
+        return {name: given, **self._rows(rows), **self._labels(batch.targets, given.shape[-1])}
 
     def _rows(self, rows: Tensor | None) -> dict[str, NDArray[Any]]:
         if rows is None:
@@ -378,7 +396,7 @@ def _outputs(
     outputs = ClassificationOutputs(
         logits=None if normalized else given,
         probabilities=given if normalized else None,
-        class_names=as_class_names(class_names, given.shape[1]),
+        class_names=as_class_names(class_names, given.shape[-1]),
         representations=rows,
         row_ids=None,
         uniforms=None,

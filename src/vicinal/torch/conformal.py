@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from vicinal.probability_models.chain import find_view_average
 from vicinal.torch.blocks import Cost
 from vicinal.torch.namespace import xp
 from vicinal.torch.tensor_parts import (
@@ -37,6 +38,8 @@ class Conformal(TensorModule):
     def __init__(self, predictor: SetPredictor, precision: Precision, *, normalized: bool) -> None:
         super().__init__()
         self.n_classes, self.seed = predictor.n_classes, predictor.score.seed
+        self.averaged = find_view_average(predictor.probability_model)
+        self.views_apart, self.views = predictor.score.reads_views, predictor.n_views
         self.score = TensorPart(predictor.score)
         self.mapping = TensorMap(predictor.representation_map)
         self.probabilities = TensorProbabilities(
@@ -59,6 +62,13 @@ class Conformal(TensorModule):
         return {width for width in (near, self.probabilities.width) if width}
 
     @property
+    def needed(self) -> tuple[int, ...] | None:
+        """Views on which the network must run; None for all."""
+        if self.views_apart or self.reads_representations:  # representations are means over all views
+            return None
+        return (0,) if self.averaged is None else self.averaged.needed
+
+    @property
     def randomized(self) -> bool:
         """Whether the score uses a uniform number for each row."""
         return self.seed is not None
@@ -66,26 +76,38 @@ class Conformal(TensorModule):
     @property
     def cost(self) -> Cost:
         """Memory for a row."""
-        labels = Cost(LABEL_BYTES * self.n_classes, LABEL_BYTES * self.n_classes)
+        each = LABEL_BYTES * self.n_classes * (self.views or 1)
+        labels = Cost(each, each)
         return labels | self.probabilities.cost | self.mapping.cost | self.thresholds.cost
 
     def forward(
         self, outputs: Tensor, representations: Tensor | None, uniforms: Tensor | None, *, listed: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return members, (q, classes), the threshold of each row, and its largest probability, (q,)."""
-        bare = outputs[:, :0] if representations is None else at_least_single(representations)
-        chances = self.probabilities(outputs, bare, listed=listed)
+        """Return members, (q, classes), the threshold of each row, and its largest probability, (q,).
+
+        Outputs are of shape (q, classes), or with views (q, views, classes).
+        """
+        views = outputs.ndim > 2  # noqa: PLR2004  rows, views, classes
+        own = outputs[:, 0] if views else outputs
+        bare = own[:, :0] if representations is None else at_least_single(representations)
+        scored = None
+        if views and self.views_apart:
+            each = [self.probabilities(outputs[:, view], bare, listed=listed) for view in range(outputs.shape[1])]
+            chances, scored = each[0], torch.stack(each, dim=1)
+        else:
+            chances = self.probabilities(outputs, bare, listed=listed)
         rows = self.mapping(bare, chances) if self.thresholds.width else bare[:, :0]
         thresholds, gap = self.thresholds(rows, outputs.shape[0], listed=listed)
         if uniforms is None:
-            uniforms = hash_words(value_words(outputs), self.output_keys) if self.randomized else outputs.new_zeros(1)
+            uniforms = hash_words(value_words(own), self.output_keys) if self.randomized else outputs.new_zeros(1)
         # Another device rounds the last bits differently: a score that equals a threshold up to rounding is a member,
         # unless the threshold stands for an open gap.
         equal = self.probabilities.equal
         bounds = thresholds + torch.where(gap, -equal, equal)
-        mask = self.score.bound.find_members(xp, chances, uniforms.double(), bounds)
+        read = chances if scored is None else scored
+        mask = self.score.bound.find_members(xp, read, uniforms.double(), bounds)
         if torch.compiler.is_compiling():
             # A graph cannot raise an error for a row that is not finite, so such a row gets all labels.
-            broken = ~outputs.isfinite().all(1) | ~bare.isfinite().all(1)
+            broken = ~outputs.flatten(1).isfinite().all(1) | ~bare.isfinite().all(1)
             mask, thresholds = mask | broken[:, None], torch.where(broken, math.inf, thresholds)
         return mask, thresholds, chances.amax(1)

@@ -40,6 +40,7 @@ from vicinal.torch.layers import Layer, Representations, layer_name, plain
 from vicinal.torch.running import check_normalized, evaluating, first_weight, run_network
 from vicinal.torch.tensor_parts import Precision, TensorModule, as_tensor
 from vicinal.torch.uniforms import hash_words, row_id_words
+from vicinal.torch.views import Views, check_views, run_views
 
 FORMAT = 1
 """The format of the settings in a state dict; parts and arrays are those of a saved predictor."""
@@ -78,7 +79,7 @@ class ConformalSets(NamedTuple):
     thresholds : tensor of float64, shape (b,)
         Threshold of each row: the set holds the labels whose score is at most this.
     logits : tensor of shape (b, classes)
-        Logits of the network.
+        Logits of the network; with views, those of the input itself.
 
     Examples
     --------
@@ -109,6 +110,9 @@ class ConformalModule(nn.Module):
         Its calibrated predictor. Without one, the module needs `load_state_dict` before it can be used.
     layer : str, torch.nn.Module, callable or None, default "avgpool"
         The layer that `collect` was given: its name, the layer, or a function of the inputs.
+    views : Views, optional
+        The views that `collect` was given. The network runs on all of them in one pass or a few, or only on those with
+        weight if the predictor reads no representations. A state dict does not hold them.
     normalized : bool, default False
         Whether the network returns probabilities instead of logits.
     dtype : torch.dtype, optional
@@ -158,6 +162,7 @@ class ConformalModule(nn.Module):
         predictor: SetPredictor | None = None,
         layer: Layer = "avgpool",
         *,
+        views: Views | None = None,
         normalized: bool = False,
         dtype: torch.dtype | None = None,
         tf32: bool = False,
@@ -170,6 +175,7 @@ class ConformalModule(nn.Module):
         self.megabytes = positive("megabytes", megabytes)
         named = layer_name(network, layer) if isinstance(layer, nn.Module) else None
         self._layer = (layer if named is None else named,)
+        self._views = check_views(views)
         self._untap: Callable[[], object] = int
         self._predictor = None
         self._options = ModuleOptions(normalized, None if dtype is None else str(dtype).removeprefix("torch."), tf32)
@@ -300,7 +306,7 @@ class ConformalModule(nn.Module):
 
         Parameters
         ----------
-        logits : tensor of shape (b, classes)
+        logits : tensor of shape (b, classes) or (b, views, classes)
             Logits of the network.
         representations : tensor of shape (b, d), optional
             Representations, if the predictor reads them.
@@ -346,7 +352,7 @@ class ConformalModule(nn.Module):
         TooFewRows
             If there are too few calibration rows for this coverage.
         """
-        found = ConformalModule(self.model, layer=self.layer, megabytes=self.megabytes)
+        found = ConformalModule(self.model, layer=self.layer, views=self._views, megabytes=self.megabytes)
         found._options = self._options
         found._hold(self._get_predictor().at(coverage))
         return found
@@ -404,9 +410,14 @@ class ConformalModule(nn.Module):
         """Run the network on a batch in evaluation mode; return its outputs and the representations of the rows."""
         self._get_conformal()
         if torch.compiler.is_compiling():
-            return run_network(self.model, inputs_of(batch, self.model), self._source)
+            return self._run_on(inputs_of(batch, self.model))
         with evaluating(self.model, self._source.apart):
-            return run_network(self.model, inputs_of(batch, self.model), self._source)
+            return self._run_on(inputs_of(batch, self.model))
+
+    def _run_on(self, inputs: Any) -> tuple[Tensor, Tensor | None]:
+        if self._views is None:
+            return run_network(self.model, inputs, self._source)
+        return run_views(self.model, inputs, self._source, self._views, self._get_conformal().needed)
 
     def _hold(self, predictor: SetPredictor) -> None:
         """Store a predictor: its parts as tensors, its arrays for the state dict, and a hook on the layer."""
@@ -414,6 +425,7 @@ class ConformalModule(nn.Module):
         precision = Precision(DTYPES[options.dtype], tf32=options.tf32)
         conformal = Conformal(predictor, precision, normalized=options.normalized)
         _check_layer(self.model, self.layer, conformal)
+        _check_views(self._views, conformal)
         writer = Writer()
         header = write_header(predictor.document(), writer)
         stored = Stored({name: column.array for name, column in writer.columns.items()})
@@ -482,7 +494,8 @@ class ConformalModule(nn.Module):
             else:
                 # The network is compiled, its calibration is not. A decorator would import the compiler.
                 mask, thresholds, _ = torch.compiler.disable(self._in_blocks)(outputs, rows, uniforms, row_ids)
-            return ConformalSets(mask, mask.sum(1), thresholds, logits)
+            own = logits[:, 0] if logits.ndim > 2 else logits  # noqa: PLR2004  rows, views, classes
+            return ConformalSets(mask, mask.sum(1), thresholds, own)
 
     def _in_blocks(
         self, outputs: Tensor, rows: Tensor | None, uniforms: Tensor | None, row_ids: Any
@@ -525,12 +538,16 @@ def _choose_uniforms(conformal: Conformal, outputs: Tensor, uniforms: Tensor | N
 def _check_shapes(conformal: Conformal, outputs: Tensor, rows: Tensor | None) -> None:
     """Refuse outputs that do not have the calibrated shape, or are on another device."""
     classes, home = conformal.n_classes, conformal.output_keys.device
-    if outputs.ndim != 2 or outputs.shape[1] != classes or not outputs.is_floating_point():  # noqa: PLR2004
+    if outputs.ndim not in (2, 3) or outputs.shape[-1] != classes or not outputs.is_floating_point():
         msg = (
             f"the network must return {classes} logits per row, as in calibration; "
             f"got {outputs.dtype} {tuple(outputs.shape)}."
         )
         raise ShapeMismatch(msg, argument="outputs", expected=classes, found=tuple(outputs.shape))
+    views = outputs.shape[1] if outputs.ndim > 2 else 1  # noqa: PLR2004  rows, views, classes
+    if conformal.views not in (None, views) and not (conformal.views_apart and views == 1):
+        msg = f"outputs must have {conformal.views} views of each row, as in calibration; got {views}."
+        raise ShapeMismatch(msg, argument="outputs", expected=conformal.views, found=views)
     if outputs.device != home:
         msg = (
             f"the calibration is on {home}, but the outputs of the network are on {outputs.device}. Move the module "
@@ -554,11 +571,23 @@ def _check_values(conformal: Conformal, outputs: Tensor, rows: Tensor | None) ->
     ends = [end.double() for table in named.values() if table.numel() for end in table.aminmax()]
     if ends and not bool(torch.stack(ends).isfinite().all()):
         name, table = next((name, table) for name, table in named.items() if not bool(table.isfinite().all()))
-        row = int((~table.isfinite().all(1)).nonzero()[0])
+        row = int((~table.flatten(1).isfinite().all(1)).nonzero()[0])
         msg = f"{name} must be finite; row {{row}} of the batch holds NaN or an infinity. Remove or repair it."
         raise InvalidValue(msg, argument=name, row=row)
     if len(outputs):
-        check_normalized(outputs, PROPER[outputs.dtype.itemsize], normalized=conformal.probabilities.normalized)
+        own = outputs[:, 0] if outputs.ndim > 2 else outputs  # noqa: PLR2004  rows, views, classes
+        check_normalized(own, PROPER[outputs.dtype.itemsize], normalized=conformal.probabilities.normalized)
+
+
+def _check_views(views: Views | None, conformal: Conformal) -> None:
+    """Refuse another number of views than the predictor was calibrated with."""
+    given = 1 if views is None else len(views)
+    if conformal.views in (None, given) or (conformal.views_apart and given == 1):
+        return
+    msg = (
+        f"the predictor reads {conformal.views} views of each row; pass the views that collect was given: got {given}."
+    )
+    raise ShapeMismatch(msg, argument="views", expected=conformal.views, found=given)
 
 
 def _check_layer(model: nn.Module, layer: Layer, conformal: Conformal) -> None:

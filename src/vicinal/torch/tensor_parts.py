@@ -18,6 +18,7 @@ from vicinal.kernels._jit import COMPILED
 from vicinal.neighbors.localizers import BoundLocalizer
 from vicinal.neighbors.reference import Reference
 from vicinal.outputs import ClassificationOutputs
+from vicinal.probability_models.chain import ProbabilityChain
 from vicinal.probability_models.model import (
     SMALLEST_PROBABILITY,
     ProbabilityModel,
@@ -234,7 +235,13 @@ class TensorProbabilities(TensorModule):
         super().__init__()
         self.model, self.normalized, self.in_numpy = model, normalized, in_numpy and COMPILED
         self.voters: TensorReference | None = None
-        if isinstance(model, VotingModel):
+        self.chain = nn.ModuleList()
+        if isinstance(model, ProbabilityChain):
+            for number, part in enumerate(model.parts):
+                self.chain.append(
+                    TensorProbabilities(part, precision, normalized=normalized or number > 0, in_numpy=False)
+                )
+        elif isinstance(model, VotingModel):
             voters = model.voters
             self.mapping = TensorMap(voters.representation_map)
             near = BoundLocalizer(voters.localizer, len(voters) - 1)
@@ -244,8 +251,15 @@ class TensorProbabilities(TensorModule):
             self.part = TensorPart(model)
 
     @property
+    def _parts(self) -> list[TensorProbabilities]:
+        """The models of a chain; empty without one."""
+        return [part for part in self.chain if isinstance(part, TensorProbabilities)]
+
+    @property
     def equal(self) -> float:
         """How much scores may differ between devices."""
+        if self.chain:
+            return max(part.equal for part in self._parts)
         if self.voters is None:
             return EQUAL
         rows = self.voters.rows
@@ -255,19 +269,31 @@ class TensorProbabilities(TensorModule):
     @property
     def cost(self) -> Cost:
         """Memory for a row, besides its labels."""
-        return Cost(0, 0) if self.voters is None else self.voters.cost
+        found = Cost(0, 0) if self.voters is None else self.voters.cost
+        for part in self._parts:
+            found |= part.cost
+        return found
 
     @property
     def width(self) -> int | None:
         """The width of representations: 0 if none are read, None if it is not known."""
+        if self.chain:
+            widths = [part.width for part in self._parts]
+            return None if None in widths else max(width for width in widths if width is not None)
         if self.voters is not None:
             return self.mapping.input_width(self.voters.width)
         return None if self.model is not None and self.model.reads_representations else 0
 
     def forward(self, outputs: Tensor, representations: Tensor, *, listed: bool) -> Tensor:
-        """Return the probabilities of each row, (q, classes)."""
+        """Return the probabilities of each row, (q, classes), from outputs of (q, classes) or (q, views, classes)."""
+        if outputs.ndim > 2 and (self.model is None or not self.model.reads_views):  # noqa: PLR2004  view 0
+            outputs = outputs[:, 0]
         if self.in_numpy and on_cpu(outputs):
             return self._compute_in_numpy(outputs, representations)
+        for part in self._parts:
+            outputs = part(outputs, representations, listed=listed)
+        if self.chain:
+            return outputs
         if self.model is None:
             return at_least_single(outputs) if self.normalized else softmax(xp, outputs.double())
         logits = outputs.double()

@@ -26,6 +26,8 @@ from vicinal.probability_models.model import (
     apply_checked,
     check_model_probabilities,
     given_probabilities,
+    read_views,
+    read_views_left_out,
     row_maxima,
 )
 from vicinal.regions import TargetRange
@@ -130,20 +132,25 @@ class LabelScores:
         self, outputs: ClassificationOutputs, labels: Ints, judged: Ints, space: Space, coverage: Coverage
     ) -> None:
         self.outputs, self.labels = outputs[judged], labels[judged]
+        self.fitting, self.judged, self.left_out = outputs, judged, list[bool]()
         self.bytes_each = 8 * len(judged) * outputs.n_classes
         self.rows: list[Reals] = []
         self.models: list[ProbabilityModel | None] = []
         self.tenths: list[Ints] = []
         self.sources: list[Source] = []
-        for number, plan in enumerate(space.probability_plans(represented=outputs.representations is not None)):
+        represented, viewed = outputs.representations is not None, outputs.n_views > 1
+        for number, plan in enumerate(space.probability_plans(represented=represented, viewed=viewed)):
             model, found = fitted_probabilities(plan, outputs, labels)
             self.models.append(None if model is None else KnownProbabilities(found))
+            self.left_out.append(plan is not None and not isinstance(plan, ProbabilityModel))
             self.rows.append(found if len(judged) == len(found) else found[judged])
             self.tenths.append(quantile_numbers(row_maxima(self.rows[-1]).astype(np.float64), 10))
             free = free_ranks(self.rows[-1], self.labels, coverage)
             loss = _loss(found, labels)
             self.sources += [
-                Source(score, model, number, (number, at), loss) for at, score in enumerate(space.scores(free))
+                Source(score, model, number, (number, at), loss)
+                for at, score in enumerate(space.scores(free))
+                if not (score.reads_views and model is not None and model.reads_views)
             ]
         if not self.sources:
             msg = "for a classifier, score must hold a classification score such as LAC(); got regression scores only."
@@ -154,9 +161,17 @@ class LabelScores:
         score, rows = source.score, self.rows[source.number]
         assert isinstance(score, ClassificationScore)  # noqa: S101  by construction
         uniforms = row_uniforms(self.outputs, score.seed)
-        found = check_scores(score.score_all(rows, uniforms), rows.shape, score)
+        read = self._view_rows(source) if score.reads_views else rows
+        found = check_scores(score.score_all(read, uniforms), rows.shape, score)
         own = found[np.arange(len(rows)), self.labels]
         return ScoredLabels(own, np.sort(found, axis=1), self.tenths[source.number], self.labels)
+
+    def _view_rows(self, source: Source) -> Reals:
+        """Return the probabilities of each view of the judged rows, (judged, views, classes)."""
+        model = source.probability_model
+        if self.left_out[source.number]:
+            return read_views_left_out(self.fitting, model)[self.judged]
+        return read_views(self.outputs, model)
 
 
 class ValueScores:

@@ -12,7 +12,7 @@ from vicinal._util.arrays import Floats
 from vicinal._util.notebook import html_table
 from vicinal._util.register import part_fields
 from vicinal.neighbors.localizers import Localizer
-from vicinal.probability_models import ProbabilityModel
+from vicinal.probability_models import ProbabilityChain, ProbabilityModel
 from vicinal.regions import TargetRange
 from vicinal.representations import Chained, JoinedMaps, RowMap
 from vicinal.representations.difficulty import DifficultyRanks
@@ -271,7 +271,8 @@ def localizer_words(localizer: Localizer) -> str:
 
 def probability_words(model: ProbabilityModel | None) -> str:
     """Return the table cell for a probability model: its name without its fitted numbers."""
-    return UNCHANGED if model is None else type(model).__name__
+    parts = model.parts if isinstance(model, ProbabilityChain) else (model,)
+    return UNCHANGED if model is None else ", then ".join(type(part).__name__ for part in parts)
 
 
 def map_words(representation_map: RowMap | None) -> str:

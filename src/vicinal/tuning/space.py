@@ -9,7 +9,6 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from vicinal._util.arrays import Floats, Ints, non_negative, positive, proper_share
 from vicinal.errors import Incompatible, InvalidArgument
@@ -17,7 +16,14 @@ from vicinal.neighbors.fit import make_localizer
 from vicinal.neighbors.lists import NeighborLists
 from vicinal.neighbors.localizers import Exponential, Localizer, Uniform, neighbor_count
 from vicinal.outputs import ClassificationOutputs, RegressionOutputs
-from vicinal.probability_models import NeighborVotes, ProbabilityModel, TemperatureScaling
+from vicinal.probability_models import (
+    NeighborVotes,
+    ProbabilityChain,
+    ProbabilityModel,
+    TemperatureScaling,
+    ViewAverage,
+)
+from vicinal.probability_models.chain import ProbabilityFit
 from vicinal.representations import AnyMap, Identity, Join, MapPlan, RowMap, Standardize, UnitLength
 from vicinal.representations.coordinates import (
     Confidence,
@@ -33,7 +39,6 @@ from vicinal.representations.coordinates import (
 from vicinal.representations.difficulty import DifficultyMap
 from vicinal.scores import APS, LAC, RAPS, ClassificationScore, NeverEmpty, RegressionScore, Score
 
-ProbabilityFit: TypeAlias = Callable[[ClassificationOutputs, ArrayLike], ProbabilityModel]
 ProbabilityPlan: TypeAlias = ProbabilityModel | ProbabilityFit | None
 
 EVERYONE = Uniform(n_neighbors=None)
@@ -60,7 +65,8 @@ class Space:
         Neighborhoods of k nearest rows. Default: built from `shares`, `multiples` and `bandwidths`.
     probability_model : sequence of ProbabilityModel, fit function or None, optional
         Probability models; an entry None leaves probabilities unchanged. Default: unchanged, `TemperatureScaling.fit`,
-        and with representations `NeighborVotes.fit`.
+        with representations `NeighborVotes.fit`, with several views of each row `ViewAverage.fit`, and with both also
+        `ProbabilityChain.fit`.
     representation_map : sequence of RowMap, plan or None, optional
         Maps of the rows; an entry None leaves representations unchanged. Default: unchanged, `UnitLength()` for
         classification or `Standardize()` for regression, several `DifficultyMap`, and one joined with the
@@ -123,13 +129,15 @@ class Space:
         if isinstance(parts, str) or not isinstance(parts, Sequence) or not parts or not all(map(fits, parts)):
             raise InvalidArgument(name, parts, f"a list of at least one part that calibrate accepts as {name}, or None")
 
-    def probability_plans(self, *, represented: bool) -> list[ProbabilityPlan]:
+    def probability_plans(self, *, represented: bool, viewed: bool = False) -> list[ProbabilityPlan]:
         """Return the probability models to try.
 
         Parameters
         ----------
         represented : bool
             Whether the outputs have representations; without them neighbors cannot vote.
+        viewed : bool
+            Whether the outputs have several views of each row, which can be averaged.
 
         Returns
         -------
@@ -139,7 +147,8 @@ class Space:
         if self.probability_model is not None:
             return list(self.probability_model)
         votes: list[ProbabilityPlan] = [NeighborVotes.fit] if represented else []
-        return [None, TemperatureScaling.fit, *votes]
+        views: list[ProbabilityPlan] = [ViewAverage.fit, *([ProbabilityChain.fit] if represented else [])]
+        return [None, TemperatureScaling.fit, *votes, *(views if viewed else [])]
 
     def maps(self, outputs: ClassificationOutputs | RegressionOutputs, targets: Ints | Floats) -> list[AnyMap | None]:
         """Return the maps of the rows to try.

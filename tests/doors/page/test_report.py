@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vicinal as vc
-from tests.instances import classification_rows, regression_rows
+from tests.instances import classification_rows, regression_rows, view_rows
 from vicinal.errors import Incompatible, InvalidValue, ShapeMismatch, TooFewRows
 from vicinal.reporting import TSNE, charts, gather_report, plots
 from vicinal.representations import RowArrays
@@ -275,3 +275,26 @@ def test_bad_input_is_a_sentence(tmp_path, name):
     call, error, words = BAD[name]
     with pytest.raises(error, match=words):
         call(Path(tmp_path / "r.html"), *classified())
+
+
+def test_the_report_shows_what_each_view_says():
+    outputs, labels = view_rows(300, 1)
+    known, rows, truth = (outputs[:150], labels[:150]), outputs[150:], labels[150:]
+
+    def gathered(**parts):
+        found = gather_report(vc.calibrate(*known, 0.8, method=vc.Split(), **parts), rows, truth, rows=5)
+        return dict(found["headline"]["settings"]), found["explorer"]["rows"]
+
+    model = vc.ViewAverage((0.5, 0.0, 0.2, 0.3), 1.5, vc.MeanProbabilities())
+    settings, shown = gathered(probability_model=model)
+    assert settings["Weights of the views"] == "view 0: 50%, view 2: 20%, view 3: 30%"
+    for one in shown:
+        assert [(said["view"], said["weight"]) for said in one["views"]] == [(0, 0.5), (2, 0.2), (3, 0.3)]
+        logits = rows.logits[one["row"], 2] / 1.5
+        assert one["views"][1]["label"] == str(logits.argmax())
+        assert one["views"][1]["probability"] == pytest.approx(np.exp(logits.max()) / np.exp(logits).sum())
+    settings, shown = gathered()
+    assert "Weights of the views" not in settings
+    assert all(one["views"] == [] for one in shown)
+    _, shown = gathered(score=vc.OverViews(vc.LAC(), 0.5))
+    assert [(said["view"], said["weight"]) for said in shown[0]["views"]] == [(view, None) for view in range(4)]
