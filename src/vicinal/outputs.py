@@ -483,7 +483,8 @@ def _average_views(table: Reals, shape: tuple[int, ...], other: str) -> Reals:
     """Return representations (n, views, d), averaged over the views, (n, d); refuse another number of views."""
     views = shape[1] if len(shape) == 3 else 1  # noqa: PLR2004  rows, views, classes
     if table.shape[1] != views:
-        msg = f"representations must have one view for each of the {views} of {other}, or none; got {table.shape[1]}."
+        held = f"the {other} have {views} views" if views > 1 else f"the {other} have no views"
+        msg = f"representations have {table.shape[1]} views, and {held}. Give one row of representations for each."
         raise ShapeMismatch(msg, argument="representations", expected=views, found=table.shape[1])
     total = np.zeros((len(table), table.shape[2]))
     for view in range(views):  # in this order for every row, so that a mean does not depend on the other rows

@@ -543,9 +543,9 @@ def test_the_coverage_is_the_one_that_was_tuned_for(folder, tmp_path):
 
 def test_arrays_of_more_axes_are_not_overlooked(folder, tmp_path):
     wide = changed(folder, tmp_path / "a.npz", representations=np.zeros((200, 2, 2)))
-    assert "must have one or two axes" in refused("calibrate", wide, "--out", tmp_path / "m")
-    assert "got shape (200, 1, 5)" in refused(
-        "predict", folder / "model.vicinal", changed(folder, tmp_path / "b.npz", logits=np.zeros((200, 1, 5)))
+    assert "have 2 views, and the logits have no views" in refused("calibrate", wide, "--out", tmp_path / "m")
+    assert "got shape (200, 1, 1, 5)" in refused(
+        "predict", folder / "model.vicinal", changed(folder, tmp_path / "b.npz", logits=np.zeros((200, 1, 1, 5)))
     )
 
 

@@ -60,7 +60,7 @@ def result_of(name, measured):
 @pytest.mark.parametrize(
     ("name", "changed", "words"),
     [
-        ("images", {}, "a trade: .* covered 83% instead of 73% of the time, for 2.68 instead of 2.08 labels"),
+        ("images", {}, "a trade-off: .* covered 83% instead of 73% of the time, for 2.68 instead of 2.08 labels"),
         ("images", {"tuned, even": (3.33, 0.71)}, "3.33 labels .* covered 71% .* plain split has 2.08 labels and 73%"),
         ("images", {"tuned, even": (2.0, 0.85)}, "^Tuned for even coverage, sets have 2 labels"),
         ("counts", {}, "30% shorter: 7 instead of 10 comments"),

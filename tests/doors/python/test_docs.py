@@ -23,8 +23,8 @@ BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re
 RAYLET = re.compile(r"^(\x1b\[\d+m)?\(raylet\).*\n?", re.MULTILINE)
 """What Ray prints of a busy machine, whatever it is told about logs."""
 
-SLOW = ("cluster.md",)
-"""Pages whose examples start a cluster."""
+SLOW = ("cluster.md", "command-line.md")
+"""Pages whose examples start a cluster, or run for more than a minute."""
 
 
 def marked(page):
