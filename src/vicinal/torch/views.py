@@ -73,7 +73,15 @@ class Shift:
             raise Incompatible(msg)
         padded = nn.functional.pad(images, (left, left, top, top), mode="reflect")
         first, second = top - self.down, left - self.right
-        return padded[:, :, first : first + height, second : second + width]
+        return _lay_out(padded[:, :, first : first + height, second : second + width], images)
+
+
+def _lay_out(found: Tensor, given: Tensor) -> Tensor:
+    """Return changed images in the order of memory of the given ones, for which the network may be fast."""
+    if torch.compiler.is_compiling():
+        return found
+    last = given.shape[1] > 1 and given.is_contiguous(memory_format=torch.channels_last)
+    return found.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
 
 @dataclass(frozen=True)
@@ -361,4 +369,4 @@ def _resample(images: Tensor, matrix: tuple[tuple[float, float], tuple[float, fl
     x = a * right[None, :] + b * down[:, None]
     y = c * right[None, :] + d * down[:, None]
     grid = torch.stack([x, y], dim=2).expand(images.shape[0], height, width, 2)
-    return nn.functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
+    return _lay_out(nn.functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False), images)

@@ -231,6 +231,7 @@ def test_a_map_of_the_representation_keeps_its_map_and_a_rounded_difficulty_its_
     assert split["map"] is split["difficulty"] is None
 
 
+@pytest.mark.slow
 def test_t_sne_is_there_on_request():
     predictor, outputs, labels = classified()
     data = gather_report(predictor, outputs, labels, rows=5, projection=TSNE(perplexity=10))

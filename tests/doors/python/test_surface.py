@@ -120,6 +120,7 @@ def test_the_demo_shows_three_cases_and_leaves_reports_and_models(tmp_path):
         assert len(examples) == len(examples.truths) == 200
 
 
+@pytest.mark.slow
 def test_one_case_of_the_demo_fits_a_terminal_of_80_columns(tmp_path):
     found = vicinal_command("demo", "--case", "counts", "--out", str(tmp_path), "--coverage", "0.8")
     assert found.returncode == 0, found.stderr

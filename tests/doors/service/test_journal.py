@@ -496,6 +496,7 @@ def vicinal(*arguments, code=0):
     return run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_what_a_service_was_told_rolls_its_model_on(tmp_path, rows):
     model, journal = saved_model(tmp_path, known=500), tmp_path / "answers.journal"
     names = [f"row {row}" for row in range(500, 620)]

@@ -199,3 +199,11 @@ def test_any_callable_on_texts_and_dicts():
 def test_bad_views(network, make, words):
     with pytest.raises(vc.VicinalError, match=words):
         make(network)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("change", [Mirror(), Shift(-2, 1), Zoom(1.1), Rotate(5)], ids=repr)
+def test_views_lie_in_memory_as_the_images_do(change, layout):
+    """A network may be twice as slow on images in another order of memory."""
+    images = torch.randn(4, 3, 8, 8).contiguous(memory_format=layout)
+    assert change(images).is_contiguous(memory_format=layout)
