@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-all bench bench-search bench-serve bench-cluster race reproduce reproduce-small difficulty docs linkcheck lint clean
+.PHONY: demo test test-all bench bench-difficulty bench-search bench-serve bench-cluster race reproduce reproduce-small difficulty docs linkcheck lint clean
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -62,6 +62,9 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/tuning.py
 	$(BIN)/python benchmarks/files.py
+
+bench-difficulty: .venv/.dev
+	$(BIN)/python benchmarks/difficulty.py
 
 bench-serve: .venv/.dev
 	$(BIN)/python benchmarks/serve.py
