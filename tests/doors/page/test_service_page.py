@@ -124,7 +124,7 @@ def test_rows_and_slider_show_the_predictor_s_sets(visit, service, model):
             assert sorted(shown_set(page)) == sorted(predictor.at(coverage).predict(outputs).labels()[0])
     assert page.locator("#curves svg path").count() == 2
     assert page.locator("#neighbors tbody tr").count() == 20
-    assert "equally weighted" in page.inner_text("#words")
+    assert "effective number" in page.inner_text("#words")
 
 
 def test_the_keyboard_does_all(visit, service):
@@ -219,7 +219,7 @@ def test_truths_show_in_coverage_and_drift(visit, model):
         with vc.Client(running.url) as client:
             drift = client.drift()
         assert f"{drift.coverage:.3f}" in page.inner_text("#tiles")
-        assert "No drift seen" in page.inner_text("#alarm")
+        assert "No drift detected" in page.inner_text("#alarm")
         assert page.get_attribute("#drift-chart svg", "aria-label").startswith("Log10 of the evidence")
 
 
