@@ -93,6 +93,7 @@ def errors_away(found):
     return float((found.mean() - m / (RANKED + 1)) / (found.std(ddof=1) / len(found) ** 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORST)
 def test_an_index_of_bad_recall_keeps_the_guarantee(rows, name):
     found, recall = coverages(rows, WORST[name](), 60)

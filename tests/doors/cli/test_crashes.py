@@ -67,6 +67,7 @@ def killed_while_saving(folder, target, delays):
     return seen
 
 
+@pytest.mark.slow
 def test_killed_while_saving(folder, tmp_path):
     killed_while_saving(folder, tmp_path / "a.vicinal", [0.002, 0.02, 0.05])
 

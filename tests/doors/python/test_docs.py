@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re
 RAYLET = re.compile(r"^(\x1b\[\d+m)?\(raylet\).*\n?", re.MULTILINE)
 """What Ray prints of a busy machine, whatever it is told about logs."""
 
-SLOW = ("cluster.md", "command-line.md", "tuning.md")
+SLOW = ("cluster.md", "command-line.md", "look.md", "tuning.md")
 """Pages whose examples start a cluster, or tune several times."""
 
 
