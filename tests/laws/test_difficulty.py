@@ -261,7 +261,7 @@ BAD = {
         lambda: vc.Chain(vc.UnitLength(), vc.DifficultyMap()).fit(OUTPUTS),
         "fit it on ModelOutputs, not on an array",
     ),
-    "votes by difficulty": (
+    "a name instead of a map": (
         lambda: vc.calibrate(OUTPUTS, LABELS, 0.8, localizer=NEAR, representation_map="difficulty"),
         "representation_map must be a map of the rows such as",
     ),
