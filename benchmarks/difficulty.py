@@ -53,7 +53,7 @@ def main() -> None:
         rows.append((name, *times))
     first, one = rows[0], rows[1]
     heads = "neighbors by", "calibrate, s", "predict, s", "calibrate, ratio to 512 columns", "predict, ratio"
-    lines = [f"| {' | '.join(heads)} |", "|---|---|---|---|---|"]
+    lines = ["", f"| {' | '.join(heads)} |", "|---|---|---|---|---|"]
     lines += [f"| {name} | {a:.3f} | {b:.3f} | {a / first[1]:.2f} | {b / first[2]:.2f} |" for name, a, b in rows]
     more = ", ".join(f"{name.split(', ')[1]} {b / one[2] - 1:+.1%}" for name, _, b in rows[2:])
     lines += ["", f"A second coordinate changes the time of predict by: {more} (at most 5 % more)."]
